@@ -1,0 +1,2 @@
+//! The process `osmia`.
+fn main() {}
