@@ -1,0 +1,116 @@
+//! The arguments of a request, and a cursor over its options.
+
+use super::error::{CommandError, NOT_AN_INTEGER, SYNTAX};
+use crate::resp::ArgRange;
+
+/// The arguments of one request; the name has index 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a> {
+    input: &'a [u8],
+    ranges: &'a [ArgRange],
+}
+
+impl<'a> Args<'a> {
+    /// Arguments as ranges of the input.
+    pub fn new(input: &'a [u8], ranges: &'a [ArgRange]) -> Self {
+        Self { input, ranges }
+    }
+
+    /// How many, with the name.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// One argument. The row's arity must have shown that it is there.
+    #[inline]
+    pub fn get(&self, index: usize) -> &'a [u8] {
+        let ArgRange { start, end } = self.ranges[index];
+        &self.input[start..end]
+    }
+
+    /// All arguments from `first` on.
+    pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let input = self.input;
+        self.ranges[first.min(self.ranges.len())..].iter().map(|range| &input[range.start..range.end])
+    }
+
+    /// An argument as an integer.
+    ///
+    /// # Errors
+    /// `value is not an integer or out of range`.
+    pub fn integer(&self, index: usize) -> Result<i64, CommandError> {
+        encodings::integer::parse_i64(self.get(index)).ok_or(NOT_AN_INTEGER)
+    }
+
+    /// Whether an argument is `word`, in any case.
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// A cursor over the arguments from `first` on.
+    pub fn cursor(&self, first: usize) -> Cursor<'a> {
+        Cursor { args: *self, at: first }
+    }
+}
+
+/// Walks over optional arguments.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    args: Args<'a>,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Index of the next argument.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Arguments not read yet.
+    pub fn remaining(&self) -> usize {
+        self.args.len() - self.at
+    }
+
+    /// Takes the next argument if it is `word`, in any case.
+    pub fn take(&mut self, word: &str) -> bool {
+        let matches = self.remaining() > 0 && self.args.is(self.at, word);
+        self.at += usize::from(matches);
+        matches
+    }
+
+    /// Takes `word` and the value behind it; `word` as the last argument stays where it is.
+    pub fn take_with_value(&mut self, word: &str) -> Option<&'a [u8]> {
+        if self.remaining() < 2 || !self.args.is(self.at, word) {
+            return None;
+        }
+        self.at += 2;
+        Some(self.args.get(self.at - 1))
+    }
+
+    /// Takes the next argument as an integer.
+    ///
+    /// # Errors
+    /// `syntax error` at the end, `value is not an integer or out of range` otherwise.
+    pub fn integer(&mut self) -> Result<i64, CommandError> {
+        let text = self.next().ok_or(SYNTAX)?;
+        encodings::integer::parse_i64(text).ok_or(NOT_AN_INTEGER)
+    }
+}
+
+impl<'a> Iterator for Cursor<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.remaining() == 0 {
+            return None;
+        }
+        self.at += 1;
+        Some(self.args.get(self.at - 1))
+    }
+}

@@ -1,0 +1,219 @@
+//! From a parsed request to its reply: gates, handler, counters, slow log.
+
+use engine::{Key, Partition};
+
+use super::args::Args;
+use super::error::{CommandError, OUT_OF_MEMORY};
+use super::spec::flag;
+use super::table::{Entry, table};
+use crate::clock;
+use crate::conn::{Client, ReplyMode};
+use crate::resp::Reply;
+use crate::state::ShardState;
+
+/// What a handler returns: its reply is written, or it refused.
+pub type CommandResult = Result<(), CommandError>;
+
+/// Bytes of the arguments that the text about an unknown command repeats.
+const UNKNOWN_ARGS_MAX: usize = 128;
+
+/// All that a handler works on.
+pub struct CommandCtx<'a> {
+    /// The request.
+    pub args: Args<'a>,
+    /// Its row.
+    pub entry: &'static Entry,
+    /// Where the reply goes.
+    pub reply: &'a mut Reply,
+    /// Who asked.
+    pub client: &'a mut Client,
+    /// The shard's keyspace.
+    pub partition: &'a mut Partition,
+    /// The rest of the shard.
+    pub shard: &'a mut ShardState,
+    /// The key of a command with a single key, hashed already.
+    pub single_key: Option<Key<'a>>,
+}
+
+impl<'a> CommandCtx<'a> {
+    /// The argument at `index` as a key.
+    #[inline]
+    pub fn key(&self, index: usize) -> Key<'a> {
+        match self.single_key {
+            Some(key) if usize::from(self.entry.single_key) == index => key,
+            _ => self.partition.key(self.args.get(index)),
+        }
+    }
+
+    /// The client's database.
+    #[inline]
+    pub fn db(&self) -> usize {
+        self.client.db
+    }
+}
+
+/// Finds the row of a request: of a subcommand, where its command has some.
+///
+/// # Errors
+/// The texts about unknown commands, unknown subcommands and numbers of arguments.
+#[inline]
+pub fn resolve(args: Args<'_>, found: Option<&'static Entry>) -> Result<&'static Entry, CommandError> {
+    let Some(mut entry) = found else { return Err(unknown_command(args)) };
+    if !entry.command.subcommands.is_empty() && args.len() > 1 {
+        entry = table()
+            .find_subcommand(entry, args.get(1))
+            .ok_or_else(|| unknown_subcommand_text(entry, args.get(1)))?;
+    }
+    if !entry.command.accepts(args.len()) {
+        return Err(wrong_arity(entry));
+    }
+    Ok(entry)
+}
+
+/// Whether the command may run now.
+///
+/// # Errors
+/// The text of the gate that is shut.
+#[inline]
+pub fn gates(
+    entry: &Entry,
+    client: &Client,
+    partition: &Partition,
+    shard: &ShardState,
+) -> CommandResult {
+    let command = entry.command;
+    if !client.authenticated && shard.hot.password_required && !command.is(flag::NO_AUTH) {
+        return Err(CommandError::new("NOAUTH Authentication required."));
+    }
+    if command.is(flag::DENYOOM) && shard.hot.memory_max > 0 {
+        let used = partition.memory().used as u64 * shard.process.shards as u64;
+        if used > shard.hot.memory_max {
+            return Err(OUT_OF_MEMORY);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a request before its handler runs.
+pub fn reject(
+    found: Option<&'static Entry>,
+    error: &CommandError,
+    reply: &mut Reply,
+    client: &mut Client,
+    shard: &mut ShardState,
+) {
+    let start = reply.len();
+    if let Some(entry) = found {
+        shard.stats.commands[usize::from(entry.id)].rejected += 1;
+    }
+    answer_error(error, reply, shard);
+    finish_reply(client, reply, start);
+}
+
+/// Runs a command whose row and gates have been looked at.
+#[inline]
+pub fn run(ctx: &mut CommandCtx<'_>) {
+    let (entry, start) = (ctx.entry, ctx.reply.len());
+    ctx.client.last_command = Some(entry);
+    ctx.client.commands += 1;
+    ctx.partition.no_touch = ctx.client.no_touch;
+    let result = (entry.command.run)(ctx);
+    let end = clock::cycles();
+    let cycles = clock::elapsed(ctx.shard.cycles, end);
+    ctx.shard.cycles = end;
+    ctx.shard.stats.ran(entry.id, cycles);
+    if let Err(error) = result {
+        ctx.reply.truncate(start);
+        ctx.shard.stats.commands[usize::from(entry.id)].failed += 1;
+        answer_error(&error, ctx.reply, ctx.shard);
+    }
+    if cycles >= ctx.shard.hot.slow_cycles && !entry.command.is(flag::SKIP_SLOWLOG) {
+        record_slow(ctx, cycles);
+    }
+    finish_reply(ctx.client, ctx.reply, start);
+}
+
+#[cold]
+fn record_slow(ctx: &mut CommandCtx<'_>, cycles: u64) {
+    let (unix_s, len_max) = (ctx.shard.now_us / 1_000_000, ctx.shard.hot.slow_log_len_max);
+    ctx.shard.slow_log.record(
+        ctx.args,
+        unix_s,
+        clock::to_us(cycles),
+        &ctx.client.address,
+        &ctx.client.name,
+        len_max,
+    );
+}
+
+#[cold]
+fn answer_error(error: &CommandError, reply: &mut Reply, shard: &mut ShardState) {
+    reply.error(&error.0);
+    if shard.stats.error(error.code()) {
+        crate::warning!(
+            "Errorstats stopped adding new errors because the number of errors reached the limit \
+             ({}).",
+            crate::stats::ERROR_CODES_MAX
+        );
+    }
+}
+
+/// Takes the reply back where CLIENT REPLY asked for silence.
+#[inline]
+fn finish_reply(client: &mut Client, reply: &mut Reply, start: usize) {
+    match client.reply_mode {
+        ReplyMode::On => {}
+        ReplyMode::Off => reply.truncate(start),
+        ReplyMode::SkipNext => {
+            reply.truncate(start);
+            client.reply_mode = ReplyMode::Skip;
+        }
+        ReplyMode::Skip => {
+            reply.truncate(start);
+            client.reply_mode = ReplyMode::On;
+        }
+    }
+}
+
+/// The handler of containers: runs for a container without subcommand words, which its arity
+/// forbids.
+///
+/// # Errors
+/// Always: the text about the number of arguments.
+pub fn unknown_subcommand(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    Err(wrong_arity(ctx.entry))
+}
+
+/// The text about a number of arguments that does not fit.
+pub fn wrong_arity(entry: &Entry) -> CommandError {
+    CommandError::text(format!("ERR wrong number of arguments for '{}' command", entry.name))
+}
+
+fn unknown_subcommand_text(entry: &Entry, word: &[u8]) -> CommandError {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(&word[..word.len().min(128)]);
+    text.extend_from_slice(b"'. Try ");
+    text.extend_from_slice(entry.command.name.to_uppercase().as_bytes());
+    text.extend_from_slice(b" HELP.");
+    CommandError::text(text)
+}
+
+#[cold]
+fn unknown_command(args: Args<'_>) -> CommandError {
+    let name = args.get(0);
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(&name[..name.len().min(UNKNOWN_ARGS_MAX)]);
+    text.extend_from_slice(b"', with args beginning with: ");
+    let mut room = UNKNOWN_ARGS_MAX;
+    for arg in args.from(1) {
+        if room == 0 {
+            break;
+        }
+        let shown = &arg[..arg.len().min(room)];
+        text.push(b'\'');
+        text.extend_from_slice(shown);
+        text.extend_from_slice(b"' ");
+        room = room.saturating_sub(shown.len() + 3);
+    }
+    CommandError::text(text)
+}

@@ -1,0 +1,13 @@
+//! Commands: rows, arguments, dispatch, and a file per family.
+
+pub mod args;
+pub mod dispatch;
+pub mod error;
+pub mod spec;
+pub mod table;
+
+pub mod bitmap;
+pub mod connection;
+pub mod keys;
+pub mod server;
+pub mod string;

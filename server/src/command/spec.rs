@@ -1,0 +1,279 @@
+//! What is known about a command before it runs: one [`Command`] row per command or subcommand.
+//!
+//! The rows of a family stand in the family's file beside its handlers; [`super::table`] joins
+//! them. Everything else is derived from the rows: gates, COMMAND, statistics, documentation.
+
+use super::dispatch::{CommandCtx, CommandResult};
+
+/// Runs a command. Arguments, keyspace and reply are in the context.
+pub type Handler = fn(&mut CommandCtx<'_>) -> CommandResult;
+
+/// Flags of a command, as COMMAND INFO names them.
+pub mod flag {
+    /// May change the keyspace.
+    pub const WRITE: u32 = 1 << 0;
+    /// Reads keys and changes nothing.
+    pub const READONLY: u32 = 1 << 1;
+    /// Refused while memory is over its limit.
+    pub const DENYOOM: u32 = 1 << 2;
+    /// For operators.
+    pub const ADMIN: u32 = 1 << 3;
+    /// Publishes or subscribes.
+    pub const PUBSUB: u32 = 1 << 4;
+    /// Not allowed in scripts.
+    pub const NOSCRIPT: u32 = 1 << 5;
+    /// May block the client.
+    pub const BLOCKING: u32 = 1 << 6;
+    /// Allowed while the data is loading.
+    pub const LOADING: u32 = 1 << 7;
+    /// Allowed on a replica whose data is stale.
+    pub const STALE: u32 = 1 << 8;
+    /// Not shown by MONITOR.
+    pub const SKIP_MONITOR: u32 = 1 << 9;
+    /// Not kept in the slow log.
+    pub const SKIP_SLOWLOG: u32 = 1 << 10;
+    /// Accepted by a node that imports the hash slot.
+    pub const ASKING: u32 = 1 << 11;
+    /// Constant or logarithmic time.
+    pub const FAST: u32 = 1 << 12;
+    /// Needs no authentication.
+    pub const NO_AUTH: u32 = 1 << 13;
+    /// May replicate without being a write.
+    pub const MAY_REPLICATE: u32 = 1 << 14;
+    /// Not allowed while data is loaded beside the served data.
+    pub const NO_ASYNC_LOADING: u32 = 1 << 15;
+    /// Not allowed in a transaction.
+    pub const NO_MULTI: u32 = 1 << 16;
+    /// The keys cannot be told from positions alone.
+    pub const MOVABLE_KEYS: u32 = 1 << 17;
+    /// Allowed while a script is running.
+    pub const ALLOW_BUSY: u32 = 1 << 18;
+    /// Sees or changes the keys of every shard; names none.
+    pub const ALL_SHARDS: u32 = 1 << 30;
+}
+
+/// ACL categories that a row names; those that follow from flags are derived.
+pub mod acl {
+    /// Keys of any type.
+    pub const KEYSPACE: u32 = 1 << 0;
+    /// Sets.
+    pub const SET: u32 = 1 << 3;
+    /// Sorted sets.
+    pub const SORTEDSET: u32 = 1 << 4;
+    /// Lists.
+    pub const LIST: u32 = 1 << 5;
+    /// Hashes.
+    pub const HASH: u32 = 1 << 6;
+    /// Strings.
+    pub const STRING: u32 = 1 << 7;
+    /// Bitmaps.
+    pub const BITMAP: u32 = 1 << 8;
+    /// Operators' commands; derived.
+    pub const ADMIN: u32 = 1 << 13;
+    /// Commands that harm when misused.
+    pub const DANGEROUS: u32 = 1 << 17;
+    /// Commands about the connection.
+    pub const CONNECTION: u32 = 1 << 18;
+}
+
+/// The group of a command in the documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Keys of any type.
+    Generic,
+    /// Strings.
+    String,
+    /// Bitmaps.
+    Bitmap,
+    /// The connection.
+    Connection,
+    /// The server.
+    Server,
+}
+
+impl Group {
+    /// The name that COMMAND DOCS answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generic => "generic",
+            Self::String => "string",
+            Self::Bitmap => "bitmap",
+            Self::Connection => "connection",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// Flags of a key specification.
+pub mod key_flag {
+    /// Reads and writes the value.
+    pub const RW: u16 = 1 << 0;
+    /// Reads the value.
+    pub const RO: u16 = 1 << 1;
+    /// Overwrites the value.
+    pub const OW: u16 = 1 << 2;
+    /// Removes the key.
+    pub const RM: u16 = 1 << 3;
+    /// Answers or copies the user's data.
+    pub const ACCESS: u16 = 1 << 4;
+    /// Changes the user's data by what it was.
+    pub const UPDATE: u16 = 1 << 5;
+    /// Adds data, never changes or deletes.
+    pub const INSERT: u16 = 1 << 6;
+    /// Deletes data.
+    pub const DELETE: u16 = 1 << 7;
+    /// Not a key, though it is routed as one.
+    pub const NOT_KEY: u16 = 1 << 8;
+    /// Keys that may be missed by the specification.
+    pub const INCOMPLETE: u16 = 1 << 9;
+    /// The flags differ by the arguments.
+    pub const VARIABLE_FLAGS: u16 = 1 << 10;
+}
+
+/// One group of key arguments: `first`, every `step`-th argument, up to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// Index of the first key; the command's name has index 0.
+    pub first: i32,
+    /// Index of the last key relative to the first, or from the end if negative (-1 is the last
+    /// argument).
+    pub last: i32,
+    /// Distance from one key to the next.
+    pub step: i32,
+    /// Bits of [`key_flag`].
+    pub flags: u16,
+    /// A remark that COMMAND INFO shows.
+    pub notes: Option<&'static str>,
+}
+
+impl KeySpec {
+    /// One key at `first`.
+    pub const fn one(first: i32, flags: u16) -> Self {
+        Self { first, last: 0, step: 1, flags, notes: None }
+    }
+
+    /// Keys from `first` to the last argument, `step` apart.
+    pub const fn all(first: i32, step: i32, flags: u16) -> Self {
+        Self { first, last: -1, step, flags, notes: None }
+    }
+
+    /// Adds a remark.
+    pub const fn notes(mut self, notes: &'static str) -> Self {
+        self.notes = Some(notes);
+        self
+    }
+
+    /// Indexes of the keys among `argc` arguments.
+    pub fn indexes(&self, argc: usize) -> impl Iterator<Item = usize> + use<> {
+        let last = if self.last < 0 { argc as i32 + self.last } else { self.first + self.last };
+        let last = last.min(argc as i32 - 1);
+        (self.first..=last).step_by(self.step as usize).map(|index| index as usize)
+    }
+}
+
+/// A row: all that is known of a command or subcommand before it runs. Rows never change.
+#[derive(Debug)]
+pub struct Command {
+    /// Lower-case name; of a subcommand, its own word only.
+    pub name: &'static str,
+    /// Number of arguments with the name(s); negative: at least as many.
+    pub arity: i32,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// Bits of [`acl`] beyond those that the flags imply.
+    pub categories: u32,
+    /// Where the keys are.
+    pub keys: &'static [KeySpec],
+    /// The group in the documentation.
+    pub group: Group,
+    /// The version of Redis that had it first.
+    pub since: &'static str,
+    /// How the cost grows.
+    pub complexity: &'static str,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Hints to clients, as COMMAND INFO shows them.
+    pub tips: &'static [&'static str],
+    /// Subcommands of a container.
+    pub subcommands: &'static [Command],
+    /// The handler; a container with subcommands runs those instead.
+    pub run: Handler,
+}
+
+impl Command {
+    /// A row without keys; the builder calls below add to it.
+    pub const fn new(name: &'static str, arity: i32, flags: u32, run: Handler) -> Self {
+        Self {
+            name,
+            arity,
+            flags,
+            categories: 0,
+            keys: &[],
+            group: Group::Generic,
+            since: "1.0.0",
+            complexity: "",
+            summary: "",
+            tips: &[],
+            subcommands: &[],
+            run,
+        }
+    }
+
+    /// A command whose second word picks a subcommand.
+    pub const fn container(name: &'static str, subcommands: &'static [Command]) -> Self {
+        let mut row = Self::new(name, -2, 0, super::dispatch::unknown_subcommand);
+        row.subcommands = subcommands;
+        row
+    }
+
+    /// Sets where the keys are.
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// Sets the categories beyond those that the flags imply.
+    pub const fn acl(mut self, categories: u32) -> Self {
+        self.categories = categories;
+        self
+    }
+
+    /// Sets group, first version, cost and summary.
+    pub const fn docs(
+        mut self,
+        group: Group,
+        since: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        self.group = group;
+        self.since = since;
+        self.complexity = complexity;
+        self.summary = summary;
+        self
+    }
+
+    /// Sets the hints to clients.
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.tips = tips;
+        self
+    }
+
+    /// Whether a flag is set.
+    #[inline]
+    pub const fn is(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether `argc` arguments fit.
+    #[inline]
+    pub const fn accepts(&self, argc: usize) -> bool {
+        let argc = argc as i32;
+        if self.arity >= 0 { argc == self.arity } else { argc >= -self.arity }
+    }
+
+    /// Indexes of all key arguments among `argc`.
+    pub fn key_indexes(&self, argc: usize) -> impl Iterator<Item = usize> + use<> {
+        self.keys.iter().flat_map(move |spec| spec.indexes(argc))
+    }
+}

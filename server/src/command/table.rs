@@ -1,0 +1,172 @@
+//! The command table: all rows, found by name in any case, with a number each.
+//!
+//! Row numbers index the counters of [`crate::stats`]; rows themselves hold facts only.
+
+use std::sync::LazyLock;
+
+use super::spec::Command;
+use super::{bitmap, connection, keys, server, string};
+
+/// The families, in the order in which COMMAND lists them.
+const FAMILIES: &[&[Command]] =
+    &[string::COMMANDS, bitmap::COMMANDS, keys::COMMANDS, connection::COMMANDS, server::COMMANDS];
+
+/// Slots of the name index; a power of two well over the number of commands.
+const INDEX_LEN: usize = 2048;
+
+/// A row with its place in the table.
+#[derive(Debug)]
+pub struct Entry {
+    /// Number of the row.
+    pub id: u16,
+    /// The facts.
+    pub command: &'static Command,
+    /// Full name: `get`, `client|list`.
+    pub name: String,
+    /// Rows of the subcommands follow one another: first and count.
+    subcommands: (u16, u16),
+    /// Index of the key where a command has exactly one, at a fixed place; 0 otherwise.
+    pub single_key: u16,
+}
+
+/// All rows of the program.
+#[derive(Debug)]
+pub struct Table {
+    entries: Vec<Entry>,
+    index: Vec<u16>,
+}
+
+/// Marks a free slot of the index.
+const FREE: u16 = u16::MAX;
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::build);
+
+/// The table.
+pub fn table() -> &'static Table {
+    &TABLE
+}
+
+impl Table {
+    fn build() -> Self {
+        let mut table = Self { entries: Vec::new(), index: vec![FREE; INDEX_LEN] };
+        for command in FAMILIES.iter().copied().flatten() {
+            let id = table.push(command, command.name.to_owned());
+            let first = table.entries.len() as u16;
+            for subcommand in command.subcommands {
+                table.push(subcommand, format!("{}|{}", command.name, subcommand.name));
+            }
+            table.entries[usize::from(id)].subcommands =
+                (first, command.subcommands.len() as u16);
+            let mut slot = name_hash(command.name.as_bytes());
+            while table.index[slot] != FREE {
+                slot = (slot + 1) % INDEX_LEN;
+            }
+            table.index[slot] = id;
+        }
+        table
+    }
+
+    fn push(&mut self, command: &'static Command, name: String) -> u16 {
+        let id = self.entries.len() as u16;
+        let single_key = match command.keys {
+            [only] if only.last == 0 => only.first as u16,
+            _ => 0,
+        };
+        self.entries.push(Entry { id, command, name, subcommands: (0, 0), single_key });
+        id
+    }
+
+    /// All rows by number, subcommands after their containers.
+    pub fn entries(&'static self) -> &'static [Entry] {
+        &self.entries
+    }
+
+    /// The commands without the subcommands.
+    pub fn commands(&'static self) -> impl Iterator<Item = &'static Entry> {
+        self.entries.iter().filter(|entry| !entry.name.contains('|'))
+    }
+
+    /// Finds a command by its name, in any case.
+    #[inline]
+    pub fn find(&'static self, name: &[u8]) -> Option<&'static Entry> {
+        let mut slot = name_hash(name);
+        loop {
+            let id = self.index[slot];
+            if id == FREE {
+                return None;
+            }
+            let entry = &self.entries[usize::from(id)];
+            if entry.command.name.as_bytes().eq_ignore_ascii_case(name) {
+                return Some(entry);
+            }
+            slot = (slot + 1) % INDEX_LEN;
+        }
+    }
+
+    /// The subcommands of a container.
+    pub fn subcommands(&'static self, container: &Entry) -> &'static [Entry] {
+        let (first, count) = container.subcommands;
+        &self.entries[usize::from(first)..usize::from(first + count)]
+    }
+
+    /// Finds a subcommand by its word, in any case.
+    pub fn find_subcommand(
+        &'static self,
+        container: &Entry,
+        word: &[u8],
+    ) -> Option<&'static Entry> {
+        self.subcommands(container)
+            .iter()
+            .find(|entry| entry.command.name.as_bytes().eq_ignore_ascii_case(word))
+    }
+
+    /// Finds a row by its full name: `get`, `client|list`.
+    pub fn find_full(&'static self, name: &[u8]) -> Option<&'static Entry> {
+        match memchr::memchr(b'|', name) {
+            None => self.find(name),
+            Some(bar) => self.find_subcommand(self.find(&name[..bar])?, &name[bar + 1..]),
+        }
+    }
+}
+
+/// Mixes length and the first eight letters, with the case bit set in each.
+#[inline]
+fn name_hash(name: &[u8]) -> usize {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    let mut head = [0u8; 8];
+    let len = name.len().min(8);
+    head[..len].copy_from_slice(&name[..len]);
+    let mixed = ((u64::from_le_bytes(head) | CASE) ^ name.len() as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 53) as usize % INDEX_LEN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_found_by_its_name_in_any_case() {
+        for entry in table().entries() {
+            for name in [entry.name.clone(), entry.name.to_uppercase()] {
+                let found = table().find_full(name.as_bytes()).expect("a row of the table");
+                assert_eq!(found.id, entry.id, "{name}");
+            }
+        }
+        for name in ["", "g", "gett", "get|x", "nosuchcommand", "client|nosuch"] {
+            assert!(table().find_full(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_lower_case_and_keys_fit_the_arity() {
+        for entry in table().entries() {
+            let command = entry.command;
+            assert_eq!(entry.name, entry.name.to_lowercase());
+            for spec in command.keys {
+                assert!(spec.first >= 1 && spec.first < command.arity.abs(), "{}", entry.name);
+            }
+            assert!(!command.summary.is_empty(), "{}", entry.name);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The fabric: how the shards of a process talk.
+//!
+//! Between each pair of shards that talk there is one queue in each direction. A shard collects
+//! what it has for a peer during its tick and hands it over as one batch with one wake. Requests
+//! are bounded: a shard may have [`REQUESTS_MAX`] of them under way to one peer, and a client
+//! whose request finds no place waits. Answers and sockets are never refused: an answer's place
+//! is the request's.
+
+use std::sync::{Arc, Mutex};
+
+use netback::{ConnId, ListenerId, Waker};
+
+/// Requests that one shard may have under way to one other.
+pub const REQUESTS_MAX: usize = 16 * 1024;
+
+/// A command for the shard that owns its key.
+#[derive(Debug)]
+pub struct Request {
+    /// The client, in the asking shard.
+    pub conn: ConnId,
+    /// The arguments in RESP form.
+    pub bytes: Vec<u8>,
+    /// The client's database.
+    pub db: usize,
+    /// Whether the client speaks RESP3.
+    pub resp3: bool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: bool,
+}
+
+/// What one shard tells another.
+#[derive(Debug)]
+pub enum Message<S> {
+    /// A new connection to be served there.
+    Socket(ListenerId, S),
+    /// A command to run.
+    Request(Request),
+    /// The reply of a [`Message::Request`], in wire form, in the order of the requests.
+    Answer(ConnId, Vec<u8>),
+}
+
+/// One direction between two shards.
+type Queue<S> = Mutex<Vec<Message<S>>>;
+
+/// All queues of a process; shared by its shards.
+pub struct Fabric<S, W> {
+    /// `queues[to][from]`.
+    queues: Vec<Vec<Queue<S>>>,
+    wakers: Mutex<Vec<Option<W>>>,
+}
+
+impl<S: Send, W: Waker> Fabric<S, W> {
+    /// Queues for `shards` shards.
+    pub fn new(shards: usize) -> Arc<Self> {
+        let row = || (0..shards).map(|_| Mutex::default()).collect();
+        Arc::new(Self {
+            queues: (0..shards).map(|_| row()).collect(),
+            wakers: Mutex::new((0..shards).map(|_| None).collect()),
+        })
+    }
+
+    /// Tells how to wake a shard. Until then its messages wait.
+    pub fn join(&self, shard: usize, waker: W) {
+        self.wakers.lock().expect("no panic under the lock")[shard] = Some(waker);
+    }
+
+    /// Hands a tick's messages over and wakes the peer once. `batch` comes back empty.
+    pub fn send(&self, from: usize, to: usize, batch: &mut Vec<Message<S>>) {
+        if batch.is_empty() {
+            return;
+        }
+        self.queues[to][from].lock().expect("no panic under the lock").append(batch);
+        if let Some(waker) = &self.wakers.lock().expect("no panic under the lock")[to] {
+            waker.wake();
+        }
+    }
+
+    /// Takes all messages from a peer, in the order in which they were sent.
+    pub fn receive(&self, from: usize, to: usize, into: &mut Vec<Message<S>>) {
+        let mut queue = self.queues[to][from].lock().expect("no panic under the lock");
+        into.append(&mut queue);
+    }
+}

@@ -1,0 +1,552 @@
+//! From received bytes to executed requests.
+//!
+//! Bytes are parsed in batches: up to [`BATCH_MAX`] requests are read, their keys hashed and the
+//! index lines and blocks prefetched, and only then does the first one run. A request that is
+//! cut, or must wait for an answer from another shard, goes to the client's query buffer.
+
+use std::collections::VecDeque;
+
+use engine::{Key, Partition};
+use netback::{Close, ConnId};
+
+use crate::clock;
+use crate::command::args::Args;
+use crate::command::dispatch::{self, CommandCtx};
+use crate::command::error::CommandError;
+use crate::command::spec::flag;
+use crate::command::table::{Entry, Table, table};
+use crate::conn::{Client, QueryBuffer, Waiting};
+use crate::fabric::{REQUESTS_MAX, Request};
+use crate::resp::{ArgRange, Progress, Protocol, ProtocolError, Reply, Step, inline, parse};
+use crate::state::{Outgoing, ShardState};
+
+/// Requests that are parsed before the first one runs.
+const BATCH_MAX: usize = 64;
+
+/// Requests of one client that may be under way to other shards.
+const WAITING_MAX: usize = 1024;
+
+/// Query buffers with more room than this are freed when they are empty.
+const QUERY_CAPACITY_MAX: usize = 64 * 1024;
+
+/// A shard without its network: state, keyspace and the scratch space of the request path.
+pub struct Core {
+    /// Everything beside the keyspace.
+    pub state: ShardState,
+    /// The keyspace.
+    pub partition: Partition,
+    table: &'static Table,
+    batch: Batch,
+}
+
+/// Scratch space, reused from call to call.
+#[derive(Default)]
+struct Batch {
+    requests: Vec<Parsed>,
+    args: Vec<ArgRange>,
+}
+
+/// A parsed request of a batch.
+struct Parsed {
+    /// Where it starts in the input.
+    start: usize,
+    /// Where the next one starts.
+    end: usize,
+    /// Its arguments within the batch's.
+    args: (usize, usize),
+    found: Option<&'static Entry>,
+    /// Hash and hash slot of the only key.
+    key: Option<(u64, u16)>,
+}
+
+/// Why a batch has no further request.
+enum BatchEnd {
+    /// It is full.
+    Full,
+    /// The input ends, maybe inside a request.
+    NeedMore,
+    /// An inline request follows.
+    Line(ArgRange),
+    /// The input breaks the protocol.
+    Error(ProtocolError),
+}
+
+/// Where a request runs.
+enum Route {
+    Here,
+    Shard(usize),
+    Refused(CommandError),
+}
+
+/// How far the input has been worked off.
+struct Consumed {
+    /// Offset of the first request that has not run.
+    upto: usize,
+    /// The parser's offset and state beyond that.
+    at: usize,
+    progress: Progress,
+}
+
+impl Core {
+    /// A core for a shard that is starting.
+    pub fn new(state: ShardState, partition: Partition) -> Self {
+        Self { state, partition, table: table(), batch: Batch::default() }
+    }
+
+    /// Takes bytes from a client and runs what is whole.
+    pub fn received(&mut self, conn: ConnId, bytes: &[u8]) {
+        let Some(mut client) = self.state.clients.take(conn) else { return };
+        client.active_ms = self.state.now_ms();
+        client.net_input_bytes += bytes.len() as u64;
+        self.state.stats.net_input_bytes += bytes.len() as u64;
+        if client.close.is_none() {
+            self.feed(&mut client, bytes);
+        }
+        self.state.clients.insert(client);
+    }
+
+    /// Goes on with a client whose requests waited for other shards.
+    pub fn resume(&mut self, conn: ConnId) {
+        let Some(mut client) = self.state.clients.take(conn) else { return };
+        client.stalled = false;
+        if client.close.is_none() {
+            self.feed(&mut client, &[]);
+        }
+        self.state.clients.insert(client);
+    }
+
+    fn feed(&mut self, client: &mut Client, bytes: &[u8]) {
+        self.state.cycles = clock::cycles();
+        match client.query.take() {
+            None => self.feed_lent(client, bytes),
+            Some(mut query) => {
+                query.bytes.extend_from_slice(bytes);
+                if client.stalled {
+                    client.query = Some(query);
+                } else {
+                    self.feed_query(client, query);
+                }
+            }
+        }
+        if client.query_len() > self.state.hot.query_buffer_max {
+            crate::warning!(
+                "Closing client that reached max query buffer length: id={} addr={} qbuf={}",
+                client.id,
+                client.address,
+                client.query_len()
+            );
+            self.state.stats.query_buffer_limit_disconnections += 1;
+            client.close = Some(Close::Now);
+            self.state.mark_dirty(client);
+        }
+    }
+
+    /// Works on the backend's bytes in place; what is cut is copied to a query buffer.
+    fn feed_lent(&mut self, client: &mut Client, bytes: &[u8]) {
+        let mut args = std::mem::take(&mut self.batch.args);
+        let start = Consumed { upto: 0, at: 0, progress: Progress::default() };
+        let done = self.work(client, bytes, start, &mut args);
+        if done.upto < bytes.len() && client.close.is_none() {
+            let mut query = Box::new(QueryBuffer { bytes: self.state.take_buffer(), ..QueryBuffer::default() });
+            query.bytes.extend_from_slice(&bytes[done.upto..]);
+            query.at = done.at - done.upto;
+            query.progress = done.progress;
+            query.args.extend_from_slice(&args);
+            rebase(&mut query.args, done.upto);
+            client.query = Some(query);
+        }
+        args.clear();
+        self.batch.args = args;
+    }
+
+    /// Works on a query buffer; what is left stays in it.
+    fn feed_query(&mut self, client: &mut Client, mut query: Box<QueryBuffer>) {
+        let bytes = std::mem::take(&mut query.bytes);
+        let mut args = std::mem::take(&mut query.args);
+        let start = Consumed { upto: 0, at: query.at, progress: query.progress };
+        let done = self.work(client, &bytes, start, &mut args);
+        query.bytes = bytes;
+        if done.upto == query.bytes.len() || client.close.is_some() {
+            if query.bytes.capacity() <= QUERY_CAPACITY_MAX {
+                self.state.give_buffer(std::mem::take(&mut query.bytes));
+            }
+            return;
+        }
+        if done.upto > 0 {
+            query.bytes.drain(..done.upto);
+            rebase(&mut args, done.upto);
+        }
+        query.args = args;
+        query.at = done.at - done.upto;
+        query.progress = done.progress;
+        client.query = Some(query);
+    }
+
+    /// Parses and runs the requests of `input`, batch by batch. `args` holds the arguments of a
+    /// request that was begun, before and after.
+    fn work(
+        &mut self,
+        client: &mut Client,
+        input: &[u8],
+        mut done: Consumed,
+        args: &mut Vec<ArgRange>,
+    ) -> Consumed {
+        let bytes = std::mem::take(&mut client.replies.bytes);
+        let bytes = if bytes.capacity() == 0 { self.state.take_buffer() } else { bytes };
+        let before = bytes.len();
+        let mut reply = Reply::new(bytes, client.protocol);
+        let mut requests = std::mem::take(&mut self.batch.requests);
+        let stopped_at = loop {
+            let end = self.parse(client, input, &mut done, args, &mut requests);
+            self.prefetch(client, input, args, &requests);
+            if let Some(start) = self.run_batch(client, &mut reply, input, args, &requests) {
+                break Some(start);
+            }
+            args.drain(..requests.last().map_or(0, |last| last.args.1));
+            requests.clear();
+            if client.close.is_some() {
+                break None;
+            }
+            match end {
+                BatchEnd::Full => {}
+                BatchEnd::NeedMore => break None,
+                BatchEnd::Line(line) => {
+                    match self.run_line(client, &mut reply, &input[line.start..line.end]) {
+                        Ok(true) => done.upto = done.at,
+                        Ok(false) => break Some(line.start),
+                        Err(error) => self.protocol_error(client, &mut reply, &error),
+                    }
+                }
+                BatchEnd::Error(error) => self.protocol_error(client, &mut reply, &error),
+            }
+            if client.close.is_some() {
+                break None;
+            }
+        };
+        if let Some(start) = stopped_at {
+            // The rest is parsed again when its turn comes.
+            args.clear();
+            requests.clear();
+            done = Consumed { upto: start, at: start, progress: Progress::default() };
+        }
+        self.finish(client, reply, requests, before, done)
+    }
+
+    /// Runs the requests of a batch until one closes the client. One that must wait stops it:
+    /// its start comes back.
+    #[inline]
+    fn run_batch(
+        &mut self,
+        client: &mut Client,
+        reply: &mut Reply,
+        input: &[u8],
+        args: &[ArgRange],
+        requests: &[Parsed],
+    ) -> Option<usize> {
+        for request in requests {
+            let argv = Args::new(input, &args[request.args.0..request.args.1]);
+            let wire = &input[request.start..request.end];
+            if !self.execute(client, reply, argv, request.found, request.key, wire) {
+                return Some(request.start);
+            }
+            if client.close.is_some() {
+                break;
+            }
+        }
+        None
+    }
+
+    fn finish(
+        &mut self,
+        client: &mut Client,
+        reply: Reply,
+        requests: Vec<Parsed>,
+        before: usize,
+        done: Consumed,
+    ) -> Consumed {
+        self.batch.requests = requests;
+        let bytes = reply.into_bytes();
+        if bytes.len() != before || client.close.is_some() {
+            self.state.mark_dirty(client);
+        }
+        if bytes.is_empty() {
+            self.state.give_buffer(bytes);
+        } else {
+            client.replies.bytes = bytes;
+        }
+        done
+    }
+
+    /// Parses a batch, and hashes the keys of commands that have one at a fixed place.
+    #[inline]
+    fn parse(
+        &self,
+        client: &Client,
+        input: &[u8],
+        done: &mut Consumed,
+        args: &mut Vec<ArgRange>,
+        requests: &mut Vec<Parsed>,
+    ) -> BatchEnd {
+        let limits = self.state.limits(client);
+        // What a client may send changes when it authenticates, so nothing is read ahead before.
+        let batch_max = if client.authenticated { BATCH_MAX } else { 1 };
+        let mut first_arg = 0;
+        while requests.len() < batch_max {
+            match parse::next(input, &mut done.at, &mut done.progress, args, &limits) {
+                Err(error) => return BatchEnd::Error(error),
+                Ok(Step::NeedMore) => return BatchEnd::NeedMore,
+                Ok(Step::Inline(line)) => return BatchEnd::Line(line),
+                Ok(Step::Empty) => {}
+                Ok(Step::Request) => {
+                    let argv = Args::new(input, &args[first_arg..]);
+                    let found = self.table.find(argv.get(0));
+                    let single_key = found.map_or(0, |entry| usize::from(entry.single_key));
+                    let key = (single_key > 0 && single_key < argv.len()).then(|| {
+                        let key = self.partition.key(argv.get(single_key));
+                        (key.hash, key.slot)
+                    });
+                    requests.push(Parsed {
+                        start: done.upto,
+                        end: done.at,
+                        args: (first_arg, args.len()),
+                        found,
+                        key,
+                    });
+                    first_arg = args.len();
+                }
+            }
+            done.upto = done.at;
+        }
+        BatchEnd::Full
+    }
+
+    /// Brings the index lines of a batch's keys to the cache, then their blocks.
+    #[inline]
+    fn prefetch(&self, client: &Client, input: &[u8], args: &[ArgRange], requests: &[Parsed]) {
+        if requests.len() < 2 {
+            return;
+        }
+        let keys = requests.iter().filter_map(|request| {
+            let (hash, slot) = request.key?;
+            let index = request.args.0 + usize::from(request.found?.single_key);
+            let range = args[index];
+            Some(Key { bytes: &input[range.start..range.end], hash, slot })
+        });
+        for key in keys.clone() {
+            self.partition.prefetch_bucket(client.db, &key);
+        }
+        for key in keys {
+            self.partition.prefetch_block(client.db, &key);
+        }
+    }
+
+    /// Runs an inline request. `false`: it must wait.
+    fn run_line(
+        &mut self,
+        client: &mut Client,
+        reply: &mut Reply,
+        line: &[u8],
+    ) -> Result<bool, ProtocolError> {
+        let words = inline::split(line)?;
+        if words.is_empty() {
+            return Ok(true);
+        }
+        let mut wire = Reply::default();
+        wire.array(words.len());
+        let mut ranges = Vec::with_capacity(words.len());
+        for word in &words {
+            wire.bulk(word);
+            let end = wire.len() - 2;
+            ranges.push(ArgRange { start: end - word.len(), end });
+        }
+        let wire = wire.into_bytes();
+        let found = self.table.find(&words[0]);
+        Ok(self.execute(client, reply, Args::new(&wire, &ranges), found, None, &wire))
+    }
+
+    fn protocol_error(&mut self, client: &mut Client, reply: &mut Reply, error: &ProtocolError) {
+        reply.error(&[b"ERR Protocol error: ", error.text().as_slice()].concat());
+        self.state.stats.error(b"ERR");
+        crate::verbose!(
+            "Protocol error ({}) from client: id={} addr={}",
+            String::from_utf8_lossy(&error.text()),
+            client.id,
+            client.address
+        );
+        client.close = Some(Close::AfterSends);
+    }
+
+    /// Runs a request here or sends it to the shard that owns its keys. `false`: it must wait
+    /// for answers of other shards, and nothing has happened.
+    #[inline]
+    fn execute(
+        &mut self,
+        client: &mut Client,
+        reply: &mut Reply,
+        args: Args<'_>,
+        found: Option<&'static Entry>,
+        key: Option<(u64, u16)>,
+        wire: &[u8],
+    ) -> bool {
+        let checked = dispatch::resolve(args, found).and_then(|entry| {
+            dispatch::gates(entry, client, &self.partition, &self.state).map(|()| entry)
+        });
+        if self.state.process.shards > 1 {
+            let route = match &checked {
+                Ok(entry) => self.route(entry, args),
+                Err(_) => Route::Here,
+            };
+            match route {
+                Route::Here if client.waiting.is_empty() => {}
+                Route::Refused(error) if client.waiting.is_empty() => {
+                    dispatch::reject(found, &error, reply, client, &mut self.state);
+                    return true;
+                }
+                Route::Shard(shard) => {
+                    let read = checked.is_ok_and(|entry| entry.command.is(flag::READONLY));
+                    return self.forward(client, shard, read, wire);
+                }
+                Route::Here | Route::Refused(_) => {
+                    client.stalled = true;
+                    return false;
+                }
+            }
+        }
+        match checked {
+            Err(error) => dispatch::reject(found, &error, reply, client, &mut self.state),
+            Ok(entry) => {
+                let single_key = key.map(|(hash, slot)| Key {
+                    bytes: args.get(usize::from(entry.single_key)),
+                    hash,
+                    slot,
+                });
+                dispatch::run(&mut CommandCtx {
+                    args,
+                    entry,
+                    reply,
+                    client,
+                    partition: &mut self.partition,
+                    shard: &mut self.state,
+                    single_key,
+                });
+            }
+        }
+        true
+    }
+
+    /// Finds the shard of a request's keys.
+    fn route(&self, entry: &Entry, args: Args<'_>) -> Route {
+        if entry.command.is(flag::ALL_SHARDS) {
+            return Route::Refused(CommandError::text(format!(
+                "ERR '{}' over several shards is not supported yet; start with shards 1",
+                entry.name
+            )));
+        }
+        let shards = self.state.process.shards;
+        let mut owner = None;
+        for index in entry.command.key_indexes(args.len()) {
+            let slot = usize::from(encodings::crc16::hash_slot(args.get(index)));
+            let shard = slot * shards / HASH_SLOTS;
+            if *owner.get_or_insert(shard) != shard {
+                return Route::Refused(CommandError::new(
+                    "CROSSSLOT Keys in request belong to different shards",
+                ));
+            }
+        }
+        match owner {
+            Some(shard) if shard != self.state.index => Route::Shard(shard),
+            _ => Route::Here,
+        }
+    }
+
+    /// Sends a request to another shard, unless the order of the client's commands or a limit
+    /// makes it wait.
+    fn forward(&mut self, client: &mut Client, shard: usize, read: bool, wire: &[u8]) -> bool {
+        let in_order = client.waiting.iter().all(|waiting| match waiting {
+            Waiting::Remote { shard: other, read: other_read } => {
+                usize::from(*other) == shard || (read && *other_read)
+            }
+            Waiting::Ready(_) => true,
+        });
+        let has_room = client.waiting.len() < WAITING_MAX
+            && self.state.under_way[shard] < REQUESTS_MAX;
+        if !has_room || !(in_order || self.state.hot.relaxed_order) {
+            client.stalled = true;
+            return false;
+        }
+        client.waiting.push_back(Waiting::Remote { shard: shard as u16, read });
+        self.state.under_way[shard] += 1;
+        self.state.outgoing[shard].push(Outgoing::Request(Request {
+            conn: client.conn,
+            bytes: wire.to_vec(),
+            db: client.db,
+            resp3: client.protocol == Protocol::Resp3,
+            no_touch: client.no_touch,
+        }));
+        true
+    }
+
+    /// Runs a request that another shard's client sent; the reply goes back there.
+    pub fn run_remote(&mut self, from: usize, request: Request) {
+        // Only what commands with keys look at is set; the rest of the client is at its home.
+        let mut client = Client::new(0, request.conn, self.state.now_ms());
+        client.authenticated = true;
+        client.db = request.db;
+        client.no_touch = request.no_touch;
+        client.protocol = if request.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let mut reply = Reply::new(Vec::new(), client.protocol);
+        let (mut at, mut progress, mut args) = (0, Progress::default(), Vec::new());
+        let limits = self.state.limits(&client);
+        self.state.cycles = clock::cycles();
+        let parsed = parse::next(&request.bytes, &mut at, &mut progress, &mut args, &limits);
+        if parsed != Ok(Step::Request) {
+            // `proto-max-bulk-len` may have changed on the way.
+            reply.error(b"ERR Protocol error: invalid bulk length");
+        } else {
+            let args = Args::new(&request.bytes, &args);
+            let found = self.table.find(args.get(0));
+            self.execute(&mut client, &mut reply, args, found, None, &request.bytes);
+        }
+        let answer = Outgoing::Answer(request.conn, reply.into_bytes());
+        self.state.outgoing[from].push(answer);
+    }
+
+    /// Takes the answer of another shard to the oldest request that is under way there.
+    pub fn answered(&mut self, from: usize, conn: ConnId, bytes: Vec<u8>) {
+        self.state.under_way[from] -= 1;
+        let Some(mut client) = self.state.clients.take(conn) else { return };
+        let place = client.waiting.iter_mut().find(|waiting| {
+            matches!(waiting, Waiting::Remote { shard, .. } if usize::from(*shard) == from)
+        });
+        if let Some(place) = place {
+            *place = Waiting::Ready(bytes);
+        }
+        release_ready(&mut client.waiting, &mut client.replies.bytes);
+        self.state.mark_dirty(&mut client);
+        let resume = client.stalled;
+        self.state.clients.insert(client);
+        if resume {
+            self.resume(conn);
+        }
+    }
+}
+
+/// Hash slots of a cluster.
+const HASH_SLOTS: usize = 16384;
+
+/// Moves the answers at the head of the line to the replies.
+fn release_ready(waiting: &mut VecDeque<Waiting>, replies: &mut Vec<u8>) {
+    while let Some(Waiting::Ready(bytes)) =
+        waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Ready(_)))
+    {
+        replies.extend_from_slice(&bytes);
+    }
+}
+
+/// Moves ranges to an input that begins `upto` bytes later.
+fn rebase(args: &mut [ArgRange], upto: usize) {
+    for arg in args {
+        arg.start -= upto;
+        arg.end -= upto;
+    }
+}

@@ -1,0 +1,116 @@
+//! What the shards of one process share: configuration, identity, client numbers, shutdown.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::config::Config;
+
+/// Shared state; each shard holds it in an `Arc`.
+pub struct Process {
+    config: Mutex<Config>,
+    /// Counts changes of the configuration, so that shards notice.
+    config_version: AtomicU64,
+    /// 40 hexadecimal digits, new at each start.
+    pub run_id: String,
+    /// When the process started, microseconds since the Unix epoch.
+    pub started_us: u64,
+    /// How many shards there are.
+    pub shards: usize,
+    /// The network backend's name.
+    pub backend: &'static str,
+    /// Path of the program.
+    pub executable: String,
+    next_client_id: AtomicU64,
+    /// Clients connected, by shard.
+    pub clients: Vec<AtomicUsize>,
+    shutdown: AtomicBool,
+    wakers: Mutex<Vec<Box<dyn Fn() + Send>>>,
+}
+
+impl Process {
+    /// State for a process that is starting.
+    pub fn new(config: Config, shards: usize, backend: &'static str, started_us: u64) -> Self {
+        Self {
+            config: Mutex::new(config),
+            config_version: AtomicU64::new(1),
+            run_id: random_hex(),
+            started_us,
+            shards,
+            backend,
+            executable: std::env::current_exe()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default(),
+            next_client_id: AtomicU64::new(1),
+            clients: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
+            shutdown: AtomicBool::new(false),
+            wakers: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The configuration's version; it grows with each change.
+    #[inline]
+    pub fn config_version(&self) -> u64 {
+        self.config_version.load(Ordering::Acquire)
+    }
+
+    /// A copy of the configuration.
+    pub fn config(&self) -> Config {
+        self.config.lock().expect("no thread panics while it holds the lock").clone()
+    }
+
+    /// Changes the configuration; other shards notice by its version.
+    pub fn change_config<R>(&self, change: impl FnOnce(&mut Config) -> R) -> R {
+        let mut config = self.config.lock().expect("no thread panics while it holds the lock");
+        let result = change(&mut config);
+        self.config_version.fetch_add(1, Ordering::Release);
+        result
+    }
+
+    /// The next client number.
+    pub fn next_client_id(&self) -> u64 {
+        self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Clients connected, over all shards.
+    pub fn client_count(&self) -> usize {
+        self.clients.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The shard with the fewest clients.
+    pub fn least_loaded_shard(&self) -> usize {
+        let loads = self.clients.iter().enumerate();
+        let least = loads.min_by_key(|(_, count)| count.load(Ordering::Relaxed));
+        least.map_or(0, |(shard, _)| shard)
+    }
+
+    /// Adds a way to wake a shard.
+    pub fn add_waker(&self, wake: Box<dyn Fn() + Send>) {
+        self.wakers.lock().expect("no thread panics while it holds the lock").push(wake);
+    }
+
+    /// Asks all shards to stop.
+    pub fn shut_down(&self) {
+        self.shutdown.store(true, Ordering::Release);
+        for wake in self.wakers.lock().expect("no thread panics while it holds the lock").iter() {
+            wake();
+        }
+    }
+
+    /// Whether the shards have been asked to stop.
+    #[inline]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutdown.load(Ordering::Acquire)
+    }
+}
+
+/// 40 random hexadecimal digits, from the operating system.
+fn random_hex() -> String {
+    let mut bytes = [0u8; 20];
+    let source = std::fs::File::open("/dev/urandom");
+    let filled = source.and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
+    if filled.is_err() {
+        // Without a random device the process number still tells two servers apart.
+        bytes[..4].copy_from_slice(&std::process::id().to_le_bytes());
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,358 @@
+//! The shard loop: one thread, one backend, one part of the keyspace.
+//!
+//! A tick waits for events, works on each as it comes, and then, once for all of them: takes in
+//! new connections, exchanges messages with other shards, flushes clients with replies, and
+//! gives what is left of its time budget to the keyspace's upkeep. Only this file knows the type
+//! of the backend.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use netback::{
+    Address, Backend, Close, CloseReason, ConnId, Event, ListenerId, Sent, SocketOptions,
+};
+
+use crate::clock::{self, Clock};
+use crate::conn::Client;
+use crate::fabric::{Fabric, Message};
+use crate::input::Core;
+use crate::state::Outgoing;
+
+/// Upkeep of the keyspace may take this long in a tick.
+const UPKEEP_BUDGET_US: u64 = 1000;
+
+/// The longest sleep: the pace of the work that is done by the clock.
+const CRON_PERIOD_US: u64 = 100_000;
+
+/// A client with this many unsent bytes of replies is not read from until it has taken them.
+const OUTPUT_PAUSE_BYTES: usize = 64 << 20;
+
+/// One shard: the generic shell around [`Core`].
+pub struct Shard<B: Backend, C: Clock> {
+    backend: B,
+    clock: C,
+    core: Core,
+    fabric: Arc<Fabric<B::Socket, B::Waker>>,
+    /// Sockets of the tick, to be adopted at its end.
+    accepted: Vec<(ListenerId, B::Socket)>,
+    /// Messages to each peer, handed over at the end of the tick.
+    batches: Vec<Vec<Message<B::Socket>>>,
+    /// Scratch space for messages from peers.
+    inbox: Vec<Message<B::Socket>>,
+    cron_due_us: u64,
+    /// The keyspace has upkeep left.
+    upkeep_pending: bool,
+    /// When the next key expires, milliseconds since the Unix epoch.
+    next_expire_ms: Option<u64>,
+}
+
+impl<B: Backend, C: Clock> Shard<B, C> {
+    /// A shard that will run on this thread.
+    pub fn new(
+        backend: B,
+        clock: C,
+        core: Core,
+        fabric: Arc<Fabric<B::Socket, B::Waker>>,
+    ) -> Self {
+        let (index, shards) = (core.state.index, core.state.process.shards);
+        fabric.join(index, backend.waker());
+        let waker = backend.waker();
+        core.state.process.add_waker(Box::new(move || netback::Waker::wake(&waker)));
+        let cron_due_us = core.state.now_us;
+        Self {
+            backend,
+            clock,
+            core,
+            fabric,
+            accepted: Vec::new(),
+            batches: (0..shards).map(|_| Vec::new()).collect(),
+            inbox: Vec::new(),
+            cron_due_us,
+            upkeep_pending: true,
+            next_expire_ms: None,
+        }
+    }
+
+    /// The backend, to open listening sockets on.
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// Runs until the process shuts down.
+    ///
+    /// # Errors
+    /// What made the backend unusable.
+    pub fn run(mut self) -> io::Result<()> {
+        while !self.core.state.process.is_shutting_down() {
+            self.tick()?;
+        }
+        // Replies of the last commands (to SHUTDOWN's neighbours) still leave.
+        self.flush_clients();
+        self.backend.wait(Some(Duration::ZERO), &mut |_| {})
+    }
+
+    /// One turn of the loop.
+    ///
+    /// # Errors
+    /// What made the backend unusable.
+    pub fn tick(&mut self) -> io::Result<()> {
+        let timeout = self.timeout();
+        let Self { backend, clock, core, accepted, .. } = self;
+        let mut started = None;
+        backend.wait(Some(timeout), &mut |event| {
+            // The clock is read once, after the wait.
+            started.get_or_insert_with(|| begin(core, clock));
+            on_event(core, accepted, event);
+        })?;
+        let started = started.unwrap_or_else(|| begin(&mut self.core, &self.clock));
+        if self.core.state.refresh_config() {
+            apply_engine_config(&mut self.core);
+        }
+        self.adopt_accepted();
+        self.exchange_messages();
+        self.flush_clients();
+        self.upkeep(started);
+        if self.core.state.now_us >= self.cron_due_us {
+            self.cron();
+        }
+        let cycles = clock::elapsed(started, clock::cycles());
+        self.core.state.stats.tick(cycles);
+        Ok(())
+    }
+
+    fn timeout(&self) -> Duration {
+        if self.upkeep_pending {
+            return Duration::ZERO;
+        }
+        let now_us = self.core.state.now_us;
+        let cron_us = self.cron_due_us.saturating_sub(now_us);
+        let expire_us = self
+            .next_expire_ms
+            .map_or(u64::MAX, |ms| ms.saturating_mul(1000).saturating_sub(now_us));
+        Duration::from_micros(cron_us.min(expire_us).min(CRON_PERIOD_US))
+    }
+
+    fn adopt_accepted(&mut self) {
+        for (listener, socket) in std::mem::take(&mut self.accepted) {
+            let process = &self.core.state.process;
+            let shard = process.least_loaded_shard();
+            if shard == self.core.state.index {
+                self.adopt(socket);
+            } else {
+                // Counted at once, so that the next one of this tick goes elsewhere.
+                process.clients[shard].fetch_add(1, Ordering::Relaxed);
+                self.batches[shard].push(Message::Socket(listener, socket));
+            }
+        }
+    }
+
+    /// Takes in a connection, or refuses it with a text.
+    fn adopt(&mut self, socket: B::Socket) {
+        let state = &mut self.core.state;
+        let options = SocketOptions {
+            keepalive_s: state.config.tcp_keepalive.clamp(0, i64::from(u32::MAX)) as u32,
+            nodelay: true,
+        };
+        let conn = match self.backend.adopt(socket, &options) {
+            Ok(conn) => conn,
+            Err(error) => {
+                crate::warning!("Error registering a new connection: {error}");
+                return;
+            }
+        };
+        let process = Arc::clone(&state.process);
+        if process.client_count() >= state.config.maxclients as usize {
+            state.stats.connections_rejected += 1;
+            self.refuse(conn, b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        let peer = self.backend.peer_address(conn);
+        if state.config.protected_mode
+            && !state.hot.password_required
+            && !peer.as_ref().is_some_and(is_local)
+        {
+            self.refuse(conn, DENIED.as_bytes());
+            return;
+        }
+        let mut client = Client::new(process.next_client_id(), conn, state.now_ms());
+        client.is_unix = matches!(peer, Some(Address::Unix(_)));
+        client.address = address_text(peer.as_ref());
+        client.local_address = address_text(self.backend.local_address(conn).as_ref());
+        client.descriptor = self.backend.descriptor(conn);
+        client.authenticated = !state.hot.password_required;
+        crate::verbose!("Accepted {}", client.address);
+        state.stats.connections_received += 1;
+        process.clients[state.index].fetch_add(1, Ordering::Relaxed);
+        state.clients.insert(Box::new(client));
+    }
+
+    fn refuse(&mut self, conn: ConnId, text: &[u8]) {
+        let _ = self.backend.send(conn, text.to_vec());
+        self.backend.close(conn, Close::AfterSends);
+    }
+
+    fn exchange_messages(&mut self) {
+        let (index, shards) = (self.core.state.index, self.core.state.process.shards);
+        if shards == 1 {
+            return;
+        }
+        for peer in (0..shards).filter(|peer| *peer != index) {
+            self.fabric.receive(peer, index, &mut self.inbox);
+            for message in std::mem::take(&mut self.inbox) {
+                match message {
+                    Message::Socket(_, socket) => {
+                        self.core.state.process.clients[index].fetch_sub(1, Ordering::Relaxed);
+                        self.adopt(socket);
+                    }
+                    Message::Request(request) => self.core.run_remote(peer, request),
+                    Message::Answer(conn, bytes) => self.core.answered(peer, conn, bytes),
+                }
+            }
+        }
+        for peer in 0..shards {
+            let outgoing = self.core.state.outgoing[peer].drain(..);
+            self.batches[peer].extend(outgoing.map(|message| match message {
+                Outgoing::Request(request) => Message::Request(request),
+                Outgoing::Answer(conn, bytes) => Message::Answer(conn, bytes),
+            }));
+            self.fabric.send(index, peer, &mut self.batches[peer]);
+        }
+    }
+
+    /// Sends the replies of the tick, one buffer a client, and closes who is to be closed.
+    fn flush_clients(&mut self) {
+        let mut dirty = std::mem::take(&mut self.core.state.dirty);
+        for conn in dirty.drain(..) {
+            self.flush(conn);
+        }
+        self.core.state.dirty = dirty;
+    }
+
+    fn flush(&mut self, conn: ConnId) {
+        let state = &mut self.core.state;
+        let durable = state.durable_position;
+        let Some(client) = state.clients.get_mut(conn) else { return };
+        client.dirty = false;
+        let buffer = client.replies.release(durable);
+        if !buffer.is_empty() {
+            let len = buffer.len();
+            client.net_output_bytes += len as u64;
+            state.stats.net_output_bytes += len as u64;
+            match self.backend.send(conn, buffer) {
+                Sent::Complete(buffer) | Sent::Refused(buffer) => state.give_buffer(buffer),
+                Sent::Pending => {
+                    client.sending_bytes += len;
+                    client.sending_buffers += 1;
+                }
+            }
+        }
+        let Some(client) = self.core.state.clients.get_mut(conn) else { return };
+        let paused = client.stalled || client.output_len() > OUTPUT_PAUSE_BYTES;
+        if paused != client.paused {
+            client.paused = paused;
+            self.backend.pause(conn, paused);
+        }
+        if let Some(how) = client.close {
+            self.backend.close(conn, how);
+        }
+    }
+
+    /// Gives the keyspace what is left of the tick's budget.
+    fn upkeep(&mut self, started: u64) {
+        let now_ms = self.core.state.now_ms();
+        let expire_due = self.next_expire_ms.is_some_and(|due_ms| due_ms <= now_ms);
+        let dirty = self.core.partition.has_upkeep();
+        if !self.upkeep_pending && !expire_due && !dirty {
+            return;
+        }
+        let budget = clock::from_us(UPKEEP_BUDGET_US);
+        let began = clock::cycles();
+        let report = self
+            .core
+            .partition
+            .maintain(&mut || clock::elapsed(began, clock::cycles()) < budget);
+        self.upkeep_pending = report.work_left;
+        self.next_expire_ms = report.next_expire_ms;
+        let _ = started;
+    }
+
+    /// What is done by the clock, ten times a second.
+    fn cron(&mut self) {
+        let now_us = self.core.state.now_us;
+        self.cron_due_us = now_us + CRON_PERIOD_US;
+        self.upkeep_pending = true;
+        self.core.cron();
+    }
+}
+
+/// Reads the clocks at the start of a tick.
+fn begin<C: Clock>(core: &mut Core, clock: &C) -> u64 {
+    let now_us = clock.unix_us();
+    core.state.now_us = now_us;
+    core.partition.set_now(now_us / 1000);
+    clock::cycles()
+}
+
+fn on_event<S>(core: &mut Core, accepted: &mut Vec<(ListenerId, S)>, event: Event<'_, S>) {
+    match event {
+        Event::Received { conn, bytes } => core.received(conn, bytes),
+        Event::Sent { conn, buffer } => sent(core, conn, buffer),
+        Event::Accepted { listener, socket } => accepted.push((listener, socket)),
+        Event::AcceptFailed { error, .. } => {
+            crate::warning!("Accepting client connection: {error}");
+        }
+        Event::Closed { conn, reason } => closed(core, conn, &reason),
+        Event::Woken => {}
+    }
+}
+
+fn sent(core: &mut Core, conn: ConnId, buffer: Vec<u8>) {
+    if let Some(mut client) = core.state.clients.take(conn) {
+        client.sending_bytes -= buffer.len();
+        client.sending_buffers -= 1;
+        if client.paused {
+            core.state.mark_dirty(&mut client);
+        }
+        core.state.clients.insert(client);
+    }
+    core.state.give_buffer(buffer);
+}
+
+fn closed(core: &mut Core, conn: ConnId, reason: &CloseReason) {
+    let Some(client) = core.state.clients.take(conn) else { return };
+    let process = &core.state.process;
+    process.clients[core.state.index].fetch_sub(1, Ordering::Relaxed);
+    match reason {
+        CloseReason::Peer => crate::verbose!("Client closed connection id={}", client.id),
+        CloseReason::Local => {}
+        CloseReason::Error(error) => crate::verbose!("Reading from client: {error}"),
+    }
+}
+
+fn apply_engine_config(core: &mut Core) {
+    crate::start::configure_partition(&mut core.partition, &core.state.config);
+}
+
+fn is_local(address: &Address) -> bool {
+    match address {
+        Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        Address::Unix(_) => true,
+    }
+}
+
+fn address_text(address: Option<&Address>) -> String {
+    match address {
+        Some(Address::Tcp(address)) => address.to_string(),
+        Some(Address::Unix(path)) => format!("{}:0", path.display()),
+        None => "?:0".to_owned(),
+    }
+}
+
+/// Answer to a client from elsewhere while `protected-mode` is on and no password is set.
+const DENIED: &str = "-DENIED Osmia is running in protected mode because protected mode is enabled \
+and no password is set for the default user. In this mode connections are only accepted from the \
+loopback interface. To connect from other machines, set a password (requirepass), bind the server \
+to addresses that only trusted machines reach and turn protected-mode off, or connect from this \
+machine.\r\n";
