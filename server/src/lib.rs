@@ -1,1 +1,23 @@
-//! The server as a library.
+//! The server `osmia` as a library; `main.rs` is its thin program.
+//!
+//! Bytes come in through [`shard`] (the loop over a network backend), are parsed and run by
+//! [`input`] and [`command`], and leave as replies made by [`resp`]. The keyspace is the crate
+//! `engine`; nothing here knows how it stores a value.
+
+#![deny(unsafe_code)]
+
+pub mod cli;
+pub mod clock;
+pub mod command;
+pub mod config;
+pub mod conn;
+pub mod fabric;
+pub mod input;
+pub mod log;
+pub mod process;
+pub mod resp;
+pub mod shard;
+pub mod slowlog;
+pub mod start;
+pub mod state;
+pub mod stats;

@@ -1,0 +1,307 @@
+//! Start and stop of the process: shards, listening sockets, signals, the first log lines.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::Partition;
+use netback::{Address, Backend, Kind, ListenOptions, Preference, Run};
+
+use crate::clock::{self, Clock, OsClock};
+use crate::config::{Config, NetworkBackend};
+use crate::fabric::Fabric;
+use crate::input::Core;
+use crate::log;
+use crate::process::Process;
+use crate::shard::Shard;
+use crate::state::ShardState;
+
+/// The version of Redis that clients are told.
+pub const REDIS_VERSION: &str = "8.2.3";
+
+/// Our own version.
+pub const OSMIA_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The most shards that a process may have.
+const SHARDS_MAX: usize = 256;
+
+/// Why the server did not start or had to stop; the text has been logged.
+#[derive(Debug)]
+pub struct Failed;
+
+/// Runs a server until it is told to stop.
+///
+/// # Errors
+/// [`Failed`] after a log line with the reason.
+pub fn serve(config: Config) -> Result<(), Failed> {
+    clock::start();
+    log::set_level(log::Level::from_name(&config.loglevel));
+    log::set_path(&config.logfile);
+    let choice = netback::choose(preference(&config)).map_err(|reason| fail(&reason))?;
+    crate::notice!("oO0OoO0OoO0Oo Osmia is starting oO0OoO0OoO0Oo");
+    crate::notice!(
+        "Osmia version={OSMIA_VERSION}, Redis version={REDIS_VERSION}, bits=64, pid={}, just started",
+        std::process::id()
+    );
+    if let Some(warning) = choice.warning {
+        crate::warning!("{warning}");
+    }
+    if config.dir != "." && config.dir != "./" {
+        std::env::set_current_dir(&config.dir)
+            .map_err(|error| fail(&format!("Can't chdir to '{}': {error}", config.dir)))?;
+    }
+    write_pid_file(&config);
+    let pid_file = config.pidfile.clone();
+    let result = netback::start(choice.kind, Server { config, kind: choice.kind });
+    if !pid_file.is_empty() {
+        let _ = std::fs::remove_file(&pid_file);
+    }
+    if result.is_ok() {
+        crate::warning!("Redis is now ready to exit, bye bye...");
+    }
+    result
+}
+
+fn fail(reason: &str) -> Failed {
+    crate::warning!("{reason}");
+    Failed
+}
+
+fn preference(config: &Config) -> Preference {
+    match config.network_backend {
+        NetworkBackend::Auto => Preference::Default,
+        NetworkBackend::Epoll => Preference::Epoll,
+        NetworkBackend::IoUring => Preference::IoUring,
+    }
+}
+
+fn write_pid_file(config: &Config) {
+    if config.pidfile.is_empty() {
+        return;
+    }
+    if let Err(error) = std::fs::write(&config.pidfile, format!("{}\n", std::process::id())) {
+        crate::warning!("Failed to write PID file {}: {error}", config.pidfile);
+    }
+}
+
+/// A server whose backend has been chosen.
+struct Server {
+    config: Config,
+    kind: Kind,
+}
+
+impl Run for Server {
+    type Output = Result<(), Failed>;
+
+    fn run<B: Backend>(self) -> Self::Output {
+        let shards = shard_count(&self.config);
+        let now_us = OsClock.unix_us();
+        let process =
+            Arc::new(Process::new(self.config.clone(), shards, self.kind.name(), now_us));
+        let fabric = Fabric::<B::Socket, B::Waker>::new(shards);
+        watch_signals(&process).map_err(|error| fail(&format!("Can't watch signals: {error}")))?;
+        let mut first = open_shard::<B>(0, &process, &fabric)?;
+        listen(first.backend(), &self.config)?;
+        show_logo(&self.config, self.kind.name(), shards);
+        crate::notice!("Server initialized");
+        let threads = spawn_shards::<B>(&process, &fabric, shards)?;
+        announce_ready(&self.config);
+        let result = first.run().map_err(|error| fail(&format!("Network backend: {error}")));
+        process.shut_down();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failed)));
+        joined.fold(result, |result, other| result.and(other))
+    }
+}
+
+/// The number of shards that the configuration asks for.
+fn shard_count(config: &Config) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let automatic = if cores <= 2 { 1 } else { cores * 3 / 4 };
+    config.shards.map_or(automatic, |shards| shards as usize).clamp(1, SHARDS_MAX)
+}
+
+type ShardThread = std::thread::JoinHandle<Result<(), Failed>>;
+
+fn spawn_shards<B: Backend>(
+    process: &Arc<Process>,
+    fabric: &Arc<Fabric<B::Socket, B::Waker>>,
+    shards: usize,
+) -> Result<Vec<ShardThread>, Failed> {
+    (1..shards)
+        .map(|index| {
+            let (process, fabric) = (Arc::clone(process), Arc::clone(fabric));
+            let run = move || {
+                let result = open_shard::<B>(index, &process, &fabric).and_then(|shard| {
+                    shard.run().map_err(|error| fail(&format!("Network backend: {error}")))
+                });
+                // A shard never stops alone: its part of the keys would be gone.
+                process.shut_down();
+                result
+            };
+            std::thread::Builder::new()
+                .name(format!("shard-{index}"))
+                .spawn(run)
+                .map_err(|error| fail(&format!("Can't start the thread of shard {index}: {error}")))
+        })
+        .collect()
+}
+
+fn open_shard<B: Backend>(
+    index: usize,
+    process: &Arc<Process>,
+    fabric: &Arc<Fabric<B::Socket, B::Waker>>,
+) -> Result<Shard<B, OsClock>, Failed> {
+    let backend = B::open().map_err(|error| fail(&format!("Can't open the backend: {error}")))?;
+    let config = process.config();
+    let now_us = OsClock.unix_us();
+    let seed = random_seed();
+    let options = engine::Options {
+        databases: config.databases as usize,
+        hash_slots: config.cluster_enabled,
+        shard: index as u8,
+        arena_limit_bytes: config.arena_limit,
+        huge_pages: config.huge_pages,
+        seed,
+    };
+    let mut partition = Partition::new(&options, now_us / 1000)
+        .map_err(|error| fail(&format!("Can't reserve the arena of shard {index}: {error}")))?;
+    configure_partition(&mut partition, &config);
+    let state = ShardState::new(index, Arc::clone(process), now_us, seed);
+    Ok(Shard::new(backend, OsClock, Core::new(state, partition), Arc::clone(fabric)))
+}
+
+/// Hands the settings that the keyspace uses to it; at start and after each CONFIG SET.
+pub fn configure_partition(partition: &mut Partition, config: &Config) {
+    partition.set_access_mode(engine::AccessMode {
+        lfu: config.maxmemory_policy.is_lfu(),
+        lfu_log_factor: config.lfu_log_factor as u32,
+        lfu_decay_minutes: config.lfu_decay_time as u32,
+    });
+}
+
+fn random_seed() -> u64 {
+    let mut bytes = [0u8; 8];
+    let source = std::fs::File::open("/dev/urandom");
+    let filled = source.and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
+    // Without a random device the time still differs from start to start.
+    filled.map_or_else(|_| clock::cycles(), |()| u64::from_le_bytes(bytes))
+}
+
+/// Opens the listening sockets of the configuration.
+fn listen<B: Backend>(backend: &mut B, config: &Config) -> Result<(), Failed> {
+    let backlog = config.tcp_backlog.clamp(1, i64::from(i32::MAX)) as u32;
+    let options = ListenOptions { backlog, unix_mode: config.unixsocketperm };
+    let port = config.port as u16;
+    if port != 0 {
+        let mut opened = 0;
+        for text in &config.bind {
+            let (text, optional) = match text.strip_prefix('-') {
+                Some(rest) => (rest, true),
+                None => (text.as_str(), false),
+            };
+            let address = bind_address(text)
+                .ok_or_else(|| fail(&format!("Invalid bind address: '{text}'")))?;
+            let address = Address::Tcp(SocketAddr::new(address, port));
+            match backend.listen(&address, &options) {
+                Ok(_) => opened += 1,
+                Err(error) => {
+                    crate::warning!(
+                        "Warning: Could not create server TCP listening socket {text}:{port}: bind: \
+                         {}",
+                        plain(&error)
+                    );
+                    if !(optional && is_unavailable(&error)) {
+                        return Err(fail(&format!(
+                            "Failed listening on port {port} (tcp), aborting."
+                        )));
+                    }
+                }
+            }
+        }
+        if opened == 0 {
+            return Err(fail(&format!("Failed listening on port {port} (tcp), aborting.")));
+        }
+    }
+    if !config.unixsocket.is_empty() {
+        let address = Address::Unix(PathBuf::from(&config.unixsocket));
+        backend.listen(&address, &options).map_err(|error| {
+            fail(&format!("Failed opening Unix socket: bind: {}", plain(&error)))
+        })?;
+    }
+    Ok(())
+}
+
+/// An address as `bind` writes it.
+fn bind_address(text: &str) -> Option<IpAddr> {
+    match text {
+        "*" => Some(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Some(Ipv6Addr::UNSPECIFIED.into()),
+        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        other => other.parse().ok(),
+    }
+}
+
+/// Whether a machine simply lacks the address or the protocol.
+fn is_unavailable(error: &io::Error) -> bool {
+    let codes = [libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT, libc::EPROTONOSUPPORT, libc::ENOPROTOOPT];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+/// The kernel's text without the number that Rust adds.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+fn watch_signals(process: &Arc<Process>) -> io::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    let process = Arc::clone(process);
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            if process.is_shutting_down() {
+                crate::warning!("You insist... exiting now.");
+                std::process::exit(1);
+            }
+            let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+            crate::warning!("Received {name} scheduling shutdown...");
+            crate::warning!("User requested shutdown...");
+            process.shut_down();
+        }
+    })?;
+    Ok(())
+}
+
+/// Prints the banner, where a person may be looking or the configuration asks for it.
+fn show_logo(config: &Config, backend: &str, shards: usize) {
+    use io::IsTerminal;
+    let wanted = config.always_show_logo || (io::stdout().is_terminal() && config.logfile.is_empty());
+    if !wanted {
+        crate::notice!(
+            "Running mode={}, port={}, backend={backend}, shards={shards}.",
+            if config.cluster_enabled { "cluster" } else { "standalone" },
+            config.port
+        );
+        return;
+    }
+    let mode = if config.cluster_enabled { "cluster" } else { "standalone" };
+    let banner = format!(
+        "\n   __  __  __   Osmia {OSMIA_VERSION}, Redis {REDIS_VERSION} compatible, 64 bit\n  \
+         /  \\/  \\/  \\\n  \\__/\\__/\\__/  Running in {mode} mode\n  /  \\/  \\/  \\  Port: {}\n  \
+         \\__/\\__/\\__/  PID: {}\n  /  \\/  \\/  \\  Backend: {backend}, shards: {shards}\n  \
+         \\__/\\__/\\__/\n\n",
+        config.port,
+        std::process::id()
+    );
+    let _ = log::raw(banner.as_bytes());
+}
+
+fn announce_ready(config: &Config) {
+    if config.port != 0 {
+        crate::notice!("Ready to accept connections tcp");
+    }
+    if !config.unixsocket.is_empty() {
+        crate::notice!("Ready to accept connections unix");
+    }
+}
