@@ -1,1 +1,1 @@
-//! tests.
+//! What tests, fuzz targets and simulations across crates share.

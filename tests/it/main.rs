@@ -1,0 +1,3 @@
+//! Tests across crates, in one binary.
+
+mod tidy;
