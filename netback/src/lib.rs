@@ -19,6 +19,34 @@
 //!   generation, so a late call with an old one does nothing.
 //! - **Bounds.** One [`Backend::wait`] delivers at most [`EVENTS_MAX`] events.
 
+pub mod epoll;
+mod places;
+mod socket;
+mod start;
+#[cfg(feature = "io-uring")]
+pub mod uring;
+
+/// The backend that this build prefers: io_uring where it is compiled in. epoll always is, since
+/// a kernel may refuse io_uring.
+#[cfg(feature = "io-uring")]
+type Preferred = uring::Uring;
+#[cfg(not(feature = "io-uring"))]
+type Preferred = epoll::Epoll;
+
+/// Whether [`Preferred`] is io_uring.
+const PREFERS_IO_URING: bool = cfg!(feature = "io-uring");
+
+#[cfg(feature = "io-uring")]
+use uring::probe as probe_io_uring;
+
+/// Says why io_uring cannot run.
+#[cfg(not(feature = "io-uring"))]
+fn probe_io_uring() -> Result<(), String> {
+    Err("io_uring is not compiled in; build with --features io-uring".to_owned())
+}
+
+pub use start::{Choice, Kind, Preference, Run, choose, start};
+
 use std::io;
 use std::time::Duration;
 
@@ -150,6 +178,12 @@ pub trait Backend: Sized {
     type Socket: Send + 'static;
     /// Wakes this backend from other threads.
     type Waker: Waker;
+
+    /// Opens a backend for the calling thread.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn open() -> io::Result<Self>;
 
     /// The backend's name as INFO shows it: `epoll`, `io_uring` or `sim`.
     fn name(&self) -> &'static str;
