@@ -97,8 +97,7 @@ impl Run for Server {
     fn run<B: Backend>(self) -> Self::Output {
         let shards = shard_count(&self.config);
         let now_us = OsClock.unix_us();
-        let process =
-            Arc::new(Process::new(self.config.clone(), shards, self.kind.name(), now_us));
+        let process = Arc::new(Process::new(self.config.clone(), shards, self.kind.name(), now_us));
         let fabric = Fabric::<B::Socket, B::Waker>::new(shards);
         watch_signals(&process).map_err(|error| fail(&format!("Can't watch signals: {error}")))?;
         let mut first = open_shard::<B>(0, &process, &fabric)?;
@@ -276,7 +275,8 @@ fn watch_signals(process: &Arc<Process>) -> io::Result<()> {
 /// Prints the banner, where a person may be looking or the configuration asks for it.
 fn show_logo(config: &Config, backend: &str, shards: usize) {
     use io::IsTerminal;
-    let wanted = config.always_show_logo || (io::stdout().is_terminal() && config.logfile.is_empty());
+    let wanted =
+        config.always_show_logo || (io::stdout().is_terminal() && config.logfile.is_empty());
     if !wanted {
         crate::notice!(
             "Running mode={}, port={}, backend={backend}, shards={shards}.",

@@ -1,1 +1,6 @@
 //! What tests, fuzz targets and simulations across crates share.
+//!
+//! Each `check_*` function takes foreign bytes and panics on a broken promise; `cargo test` runs
+//! them over their corpora, and a fuzz target is a call of one of them.
+
+pub mod resp;

@@ -1,0 +1,3 @@
+//! The request parser.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tests::resp::check_requests(data));

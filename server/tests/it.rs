@@ -1,0 +1,204 @@
+//! The built program, tried as a process: transcripts on each backend, start and stop.
+//!
+//! A transcript is plain text: `> ` lines are requests (words, quoted as redis-cli takes them),
+//! `< ` lines the exact lines of the replies that must follow, `= RESP` sends raw bytes with
+//! escapes. `OSMIA_PEER_PORT=6379` replays them on a server of your own as well (it is flushed).
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use server::resp::inline;
+
+/// A server process; ended when dropped.
+struct Osmia {
+    child: Child,
+    port: u16,
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+impl Osmia {
+    fn start(args: &[&str]) -> Self {
+        let port = free_port();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_osmia"))
+            .args(["server", "--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output"));
+        let mut line = String::new();
+        while !line.contains("Ready to accept connections") {
+            line.clear();
+            let len = lines.read_line(&mut line).expect("a log line");
+            assert!(len > 0, "the server stopped before it was ready");
+        }
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        Self { child, port }
+    }
+
+    fn connect(&self) -> TcpStream {
+        connect(self.port)
+    }
+
+    fn stop(mut self) -> std::process::ExitStatus {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
+        self.child.wait().expect("its end")
+    }
+}
+
+impl Drop for Osmia {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    stream
+}
+
+/// The arguments that put the server on each backend that this build has.
+fn backends() -> Vec<Vec<&'static str>> {
+    [netback::Preference::Epoll, netback::Preference::IoUring]
+        .into_iter()
+        .filter_map(|preference| netback::choose(preference).ok())
+        .map(|choice| vec!["--network-backend", choice.kind.name()])
+        .collect()
+}
+
+fn encode(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).into_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+    request
+}
+
+fn replay(path: &Path, port: u16) {
+    let text = std::fs::read_to_string(path).expect("a transcript");
+    let mut stream = connect(port);
+    stream.write_all(&encode(&[b"FLUSHALL".to_vec()])).expect("a send");
+    let mut ok = [0; 5];
+    stream.read_exact(&mut ok).expect("a reply");
+    assert_eq!(&ok, b"+OK\r\n");
+    for (number, line) in text.lines().enumerate() {
+        let place = format!("{}:{}", path.display(), number + 1);
+        if let Some(request) = line.strip_prefix("> ") {
+            let words = inline::split(request.as_bytes()).expect(&place);
+            stream.write_all(&encode(&words)).expect(&place);
+        } else if let Some(raw) = line.strip_prefix("= ") {
+            let words = inline::split(raw.as_bytes()).expect(&place);
+            stream.write_all(&words.concat()).expect(&place);
+        } else if let Some(expected) = line.strip_prefix("< ") {
+            let mut wanted = expected.as_bytes().to_vec();
+            wanted.extend_from_slice(b"\r\n");
+            let mut found = vec![0; wanted.len()];
+            let read = stream.read_exact(&mut found);
+            assert!(
+                read.is_ok() && found == wanted,
+                "{place}: wanted {expected:?}, got {:?}",
+                String::from_utf8_lossy(&found)
+            );
+        } else {
+            assert!(line.is_empty() || line.starts_with('#'), "{place}: {line}");
+        }
+    }
+    // Nothing may be left over.
+    stream.write_all(b"PING\r\n").expect("a send");
+    let mut pong = [0; 7];
+    stream.read_exact(&mut pong).expect("a reply");
+    assert_eq!(&pong, b"+PONG\r\n", "{}: a reply too many", path.display());
+}
+
+fn transcripts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/transcripts");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the transcripts")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths
+}
+
+#[test]
+fn transcripts_on_each_backend() {
+    for backend in backends() {
+        let server = Osmia::start(&backend);
+        for path in transcripts() {
+            replay(&path, server.port);
+        }
+    }
+    if let Ok(port) = std::env::var("OSMIA_PEER_PORT") {
+        for path in transcripts() {
+            replay(&path, port.parse().expect("a port"));
+        }
+    }
+}
+
+#[test]
+fn a_termination_signal_ends_the_process_cleanly() {
+    for backend in backends() {
+        let server = Osmia::start(&backend);
+        let mut stream = server.connect();
+        stream.write_all(b"PING\r\n").expect("a send");
+        let mut pong = [0; 7];
+        stream.read_exact(&mut pong).expect("a reply");
+        assert!(server.stop().success());
+    }
+}
+
+#[test]
+fn a_busy_port_is_told_and_ends_the_start() {
+    let server = Osmia::start(&[]);
+    let output = Command::new(env!("CARGO_BIN_EXE_osmia"))
+        .args(["server", "--port", &server.port.to_string(), "--bind", "127.0.0.1"])
+        .output()
+        .expect("the program");
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(&format!("Failed listening on port {}", server.port)), "{text}");
+}
+
+#[test]
+fn a_client_that_never_reads_does_not_stall_the_others() {
+    for backend in backends() {
+        let server = Osmia::start(&backend);
+        let mut greedy = server.connect();
+        greedy.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+        let value = vec![b'x'; 1 << 20];
+        let set = encode(&[b"SET".to_vec(), b"k".to_vec(), value]);
+        greedy.write_all(&set).expect("a send");
+        // Answers of more than the server is willing to hold for one client.
+        let get = encode(&[b"GET".to_vec(), b"k".to_vec()]);
+        for _ in 0..2000 {
+            if greedy.write_all(&get).is_err() {
+                break;
+            }
+        }
+        let mut other = server.connect();
+        other.write_all(b"PING\r\n").expect("a send");
+        let mut pong = [0; 7];
+        other.read_exact(&mut pong).expect("a reply");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id()));
+        let status = status.expect("its status");
+        let rss_kib: u64 = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
+            .expect("a figure");
+        assert!(rss_kib < 256 * 1024, "{rss_kib} KiB");
+    }
+}
