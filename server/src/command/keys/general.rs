@@ -1,0 +1,144 @@
+//! DEL, EXISTS, TYPE, TOUCH, RENAME, COPY, MOVE.
+
+use engine::DeleteCause;
+
+use crate::command::args::Cursor;
+use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::error::{
+    CommandError, DB_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX,
+};
+
+/// DEL and UNLINK: large values are freed in steps by either.
+pub(super) fn del(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let mut deleted = 0;
+    for index in 1..ctx.args.len() {
+        let key = ctx.key(index);
+        deleted += i64::from(ctx.partition.delete(ctx.client.db, &key, DeleteCause::Command));
+    }
+    ctx.reply.integer(deleted);
+    Ok(())
+}
+
+/// Answers how many of the keys exist.
+fn count(ctx: &mut CommandCtx<'_>, touch: bool) -> CommandResult {
+    let mut found = 0;
+    for index in 1..ctx.args.len() {
+        let key = ctx.key(index);
+        found += usize::from(ctx.partition.read_type(ctx.client.db, &key, touch).is_some());
+    }
+    ctx.reply.count(found);
+    Ok(())
+}
+
+pub(super) fn exists(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    count(ctx, false)
+}
+
+pub(super) fn touch(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    count(ctx, true)
+}
+
+pub(super) fn type_of(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let found = ctx.partition.read_type(ctx.client.db, &key, false);
+    ctx.reply.status(found.map_or("none", |value_type| value_type.name()));
+    Ok(())
+}
+
+pub(super) fn rename(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    rename_to(ctx, true)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn renamenx(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let renamed = rename_to(ctx, false)?;
+    ctx.reply.integer(i64::from(renamed));
+    Ok(())
+}
+
+/// Renames; `false`: the other name is taken, or is the same.
+fn rename_to(ctx: &mut CommandCtx<'_>, replace: bool) -> Result<bool, CommandError> {
+    let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.client.db);
+    if !ctx.partition.exists(db, &from) {
+        return Err(NO_SUCH_KEY);
+    }
+    if from.bytes == to.bytes || (!replace && ctx.partition.exists(db, &to)) {
+        return Ok(false);
+    }
+    ctx.partition.rename(db, &from, &to)?;
+    Ok(true)
+}
+
+/// A database number.
+///
+/// # Errors
+/// Redis's three texts: no integer, no `int` of C, no such database.
+fn database(text: &[u8], databases: usize) -> Result<usize, CommandError> {
+    let number = encodings::integer::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
+    if i32::try_from(number).is_err() {
+        return Err(CommandError::new(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
+    usize::try_from(number).ok().filter(|number| *number < databases).ok_or(DB_OUT_OF_RANGE)
+}
+
+/// The options of COPY.
+struct CopyArgs {
+    db: usize,
+    replace: bool,
+}
+
+impl CopyArgs {
+    fn parse(mut cursor: Cursor<'_>, db: usize, databases: usize) -> Result<Self, CommandError> {
+        let mut parsed = Self { db, replace: false };
+        while cursor.remaining() > 0 {
+            if cursor.take("replace") {
+                parsed.replace = true;
+            } else {
+                let text = cursor.take_with_value("db").ok_or(SYNTAX)?;
+                parsed.db = database(text, databases)?;
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+pub(super) fn copy(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let db = ctx.client.db;
+    let parsed = CopyArgs::parse(ctx.args.cursor(3), db, ctx.partition.databases())?;
+    if ctx.shard.config.cluster_enabled && (db != 0 || parsed.db != 0) {
+        return Err(CommandError::new(
+            "ERR Copying to another database is not allowed in cluster mode",
+        ));
+    }
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    if parsed.db == db && from.bytes == to.bytes {
+        return Err(SAME_OBJECT);
+    }
+    let copied = ctx.partition.read_type(db, &from, true).is_some()
+        && (parsed.replace || !ctx.partition.exists(parsed.db, &to));
+    if copied {
+        ctx.partition.copy(db, &from, parsed.db, &to)?;
+    }
+    ctx.reply.integer(i64::from(copied));
+    Ok(())
+}
+
+pub(super) fn move_key(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    if ctx.shard.config.cluster_enabled {
+        return Err(CommandError::new("ERR MOVE is not allowed in cluster mode"));
+    }
+    let (key, db) = (ctx.key(1), ctx.client.db);
+    let to_db = database(ctx.args.get(2), ctx.partition.databases())?;
+    if to_db == db {
+        return Err(SAME_OBJECT);
+    }
+    let moved = ctx.partition.exists(db, &key) && !ctx.partition.exists(to_db, &key);
+    if moved {
+        ctx.partition.move_key(db, &key, to_db)?;
+    }
+    ctx.reply.integer(i64::from(moved));
+    Ok(())
+}

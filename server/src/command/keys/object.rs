@@ -1,0 +1,108 @@
+//! OBJECT and DUMP: how a value is kept, and its portable form.
+
+use engine::StringValue;
+
+use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::error::CommandError;
+
+/// Lines of OBJECT HELP.
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Name the encoding in which the value at <key> is kept.",
+    "FREQ <key>",
+    "    Estimate how often <key> is used, on a logarithmic scale from 0 to 255. Needs a",
+    "    maxmemory policy of the LFU family.",
+    "IDLETIME <key>",
+    "    Count the seconds since <key> was used. Not with an LFU policy.",
+    "REFCOUNT <key>",
+    "    Count the references to the value at <key>. Values are never shared, so it is 1.",
+    "HELP",
+    "    Print this help.",
+];
+
+const NOT_LFU: CommandError = CommandError::new(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+     when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+
+const IS_LFU: CommandError = CommandError::new(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+     switching between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+
+pub(super) fn help(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    ctx.reply.array(HELP.len());
+    HELP.iter().for_each(|line| ctx.reply.status(line));
+    Ok(())
+}
+
+/// Whether the key of an OBJECT subcommand exists; answers null if not.
+fn found(ctx: &mut CommandCtx<'_>) -> bool {
+    let key = ctx.key(2);
+    let found = ctx.partition.read_type(ctx.client.db, &key, false).is_some();
+    if !found {
+        ctx.reply.null();
+    }
+    found
+}
+
+pub(super) fn encoding(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    if found(ctx)
+        && let Some(encoding) = ctx.partition.encoding(ctx.client.db, &key)
+    {
+        ctx.reply.bulk(encoding.name().as_bytes());
+    }
+    Ok(())
+}
+
+pub(super) fn freq(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    if !found(ctx) {
+        return Ok(());
+    }
+    if !ctx.shard.config.maxmemory_policy.is_lfu() {
+        return Err(NOT_LFU);
+    }
+    let frequency = ctx.partition.frequency(ctx.client.db, &key);
+    ctx.reply.integer(i64::from(frequency.unwrap_or(0)));
+    Ok(())
+}
+
+pub(super) fn idletime(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let key = ctx.key(2);
+    if !found(ctx) {
+        return Ok(());
+    }
+    if ctx.shard.config.maxmemory_policy.is_lfu() {
+        return Err(IS_LFU);
+    }
+    let idle_s = ctx.partition.idle_seconds(ctx.client.db, &key);
+    ctx.reply.integer(idle_s.unwrap_or(0) as i64);
+    Ok(())
+}
+
+pub(super) fn refcount(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    if found(ctx) {
+        ctx.reply.integer(1);
+    }
+    Ok(())
+}
+
+pub(super) fn dump(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let key = ctx.key(1);
+    let compress = ctx.shard.config.rdbcompression;
+    let Some(value) = ctx.partition.get(ctx.client.db, &key)? else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let mut digits = itoa::Buffer::new();
+    let bytes = match value {
+        StringValue::Bytes(bytes) => bytes,
+        StringValue::Int(value) => digits.format(value).as_bytes(),
+    };
+    let payload = encodings::rdb::dump_string(bytes, compress);
+    ctx.reply.bulk(&payload);
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! KEYS, SCAN, RANDOMKEY.
+
+use std::cell::Cell;
+
+use crate::command::args::Args;
+use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::error::{CommandError, NOT_AN_INTEGER, SYNTAX};
+use crate::resp::Reply;
+
+/// Keys that a call of SCAN looks at unless COUNT says otherwise.
+const COUNT_DEFAULT: usize = 10;
+
+/// A glob pattern, or all keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pattern<'a>(Option<&'a [u8]>);
+
+impl<'a> Pattern<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Self(if text == b"*" { None } else { Some(text) })
+    }
+
+    fn matches(self, key: &[u8]) -> bool {
+        self.0.is_none_or(|pattern| encodings::glob::matches(pattern, key, false))
+    }
+}
+
+pub(super) fn keys(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let pattern = Pattern::new(ctx.args.get(1));
+    let start = ctx.reply.defer();
+    let mut found = 0;
+    ctx.partition.for_each_key(ctx.client.db, |key| {
+        if pattern.matches(key) {
+            ctx.reply.bulk(key);
+            found += 1;
+        }
+    });
+    ctx.reply.finish_array(start, found);
+    Ok(())
+}
+
+/// The options of SCAN.
+struct ScanArgs<'a> {
+    count: usize,
+    pattern: Pattern<'a>,
+    type_name: Option<&'a [u8]>,
+}
+
+impl<'a> ScanArgs<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        let mut parsed = Self { count: COUNT_DEFAULT, pattern: Pattern(None), type_name: None };
+        let mut cursor = args.cursor(2);
+        while cursor.remaining() > 0 {
+            if let Some(text) = cursor.take_with_value("count") {
+                let count = encodings::integer::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
+                parsed.count =
+                    usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+            } else if let Some(text) = cursor.take_with_value("match") {
+                parsed.pattern = Pattern::new(text);
+            } else if let Some(text) = cursor.take_with_value("type") {
+                parsed.type_name = Some(text);
+            } else if cursor.take("novalues") {
+                return Err(CommandError::new("ERR NOVALUES option can only be used in HSCAN"));
+            } else {
+                return Err(SYNTAX);
+            }
+        }
+        Ok(parsed)
+    }
+
+    fn wants(&self, key: &[u8], type_name: &str) -> bool {
+        self.type_name.is_none_or(|wanted| wanted.eq_ignore_ascii_case(type_name.as_bytes()))
+            && self.pattern.matches(key)
+    }
+}
+
+/// A cursor as SCAN takes it: what C's `strtoull` reads, save negative numbers.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii_start();
+    let digits = digits.strip_prefix(b"+").unwrap_or(digits);
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, byte| {
+        let digit = (*byte as char).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let cursor = parse_cursor(ctx.args.get(1)).ok_or(CommandError::new("ERR invalid cursor"))?;
+    let parsed = ScanArgs::parse(ctx.args)?;
+    // The cursor goes first, and is known last.
+    let mut keys = Reply::new(ctx.shard.take_buffer(), ctx.reply.protocol());
+    let (mut found, seen) = (0, Cell::new(0));
+    let mut next = cursor;
+    loop {
+        next = ctx.partition.scan(
+            ctx.client.db,
+            next,
+            parsed.count - seen.get(),
+            |key, value_type| {
+                seen.set(seen.get() + 1);
+                if parsed.wants(key, value_type.name()) {
+                    keys.bulk(key);
+                    found += 1;
+                }
+            },
+        );
+        if next == 0 || seen.get() >= parsed.count {
+            break;
+        }
+    }
+    ctx.reply.array(2);
+    ctx.reply.bulk_integer(next as i64);
+    ctx.reply.array(found);
+    let keys = keys.into_bytes();
+    ctx.reply.raw(&keys);
+    ctx.shard.give_buffer(keys);
+    Ok(())
+}
+
+pub(super) fn randomkey(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let random = ctx.shard.random();
+    match ctx.partition.random_key(ctx.client.db, random) {
+        Some(key) => ctx.reply.bulk(key),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors() {
+        let check = |text: &str, expected| assert_eq!(parse_cursor(text.as_bytes()), expected);
+        check("0", Some(0));
+        check("01", Some(1));
+        check(" +7", Some(7));
+        check("18446744073709551615", Some(u64::MAX));
+        check("18446744073709551616", None);
+        check("-1", None);
+        check("", None);
+        check("+", None);
+        check("1 ", None);
+        check("x", None);
+    }
+}
