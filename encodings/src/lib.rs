@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod crc16;
+pub mod double;
+pub mod float80;
+pub mod glob;
 pub mod integer;
 
 /// Bytes from outside that do not follow their format.
