@@ -1,6 +1,7 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 
 use encodings::bitfield::{FieldType, Overflow};
+use engine::Changed;
 
 use super::{bit_offset, bytes_of};
 use crate::command::args::{Args, Cursor};
@@ -157,7 +158,7 @@ fn write(ctx: &mut CommandCtx<'_>, ops: &[FieldOp], len_needed: usize) -> Comman
                 false => changed.start.min(start)..changed.end.max(end),
             };
         }
-        ((), changed)
+        ((), if changed.is_empty() { Changed::Nothing } else { Changed::Range(changed) })
     })?;
     Ok(())
 }

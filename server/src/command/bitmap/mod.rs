@@ -7,7 +7,7 @@ mod field;
 mod range;
 
 use encodings::bitmap::Operation;
-use engine::{DeleteCause, StringValue};
+use engine::{Changed, DeleteCause, StringValue};
 
 use super::dispatch::{CommandCtx, CommandResult};
 use super::error::{CommandError, SYNTAX};
@@ -126,10 +126,10 @@ fn setbit(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let was_on = ctx.partition.string_mut(db, &key, index + 1, |bytes| {
         let was_on = bytes[index] & mask != 0;
         if was_on == on {
-            return (was_on, 0..0);
+            return (was_on, Changed::Nothing);
         }
         bytes[index] ^= mask;
-        (was_on, index..index + 1)
+        (was_on, Changed::Bit { offset, on })
     })?;
     ctx.reply.integer(i64::from(was_on));
     Ok(())

@@ -86,8 +86,12 @@ pub(super) fn bitpos(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let value = ctx.partition.get(ctx.client.db, &key)?;
     let exists = value.is_some();
     let bytes = bytes_of(value, &mut digits);
-    let answer =
-        if exists { position(bytes, range, wanted) } else { i64::from(wanted).wrapping_neg() };
+    // A missing key counts as endless zeros.
+    let answer = match (exists, wanted) {
+        (true, _) => position(bytes, range, wanted),
+        (false, true) => -1,
+        (false, false) => 0,
+    };
     ctx.reply.integer(answer);
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use encodings::glob::Case;
+
 use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, NOT_AN_INTEGER, SYNTAX};
@@ -20,7 +22,7 @@ impl<'a> Pattern<'a> {
     }
 
     fn matches(self, key: &[u8]) -> bool {
-        self.0.is_none_or(|pattern| encodings::glob::matches(pattern, key, false))
+        self.0.is_none_or(|pattern| encodings::glob::matches(pattern, key, Case::Keep))
     }
 }
 
