@@ -18,12 +18,6 @@ pub enum OpError {
     OutOfMemory,
     /// The value would be longer than a value may be ([`VALUE_LEN_MAX`]).
     TooLarge,
-    /// The key does not exist and the operation needs it.
-    NoSuchKey,
-    /// Source and target are the same key.
-    SameKey,
-    /// The target exists and was not to be replaced.
-    TargetExists,
 }
 
 /// Longest value in bytes that the engine stores, whatever the server allows.
@@ -37,9 +31,6 @@ impl fmt::Display for OpError {
             OpError::Overflow => "the result is out of range",
             OpError::OutOfMemory => "the arena's limit is reached",
             OpError::TooLarge => "the value would be too long",
-            OpError::NoSuchKey => "no such key",
-            OpError::SameKey => "source and target are the same key",
-            OpError::TargetExists => "the target exists",
         })
     }
 }

@@ -1,9 +1,59 @@
 //! The keyspace in memory, as a typed library.
+//!
+//! A [`Partition`] is one shard's part of the keyspace: keys and values in slab blocks, an index of
+//! cache-line buckets, an exact expire index. It is a plain value that can be sent between threads.
+//!
+//! What this crate refuses to know: RESP, sockets, files, threads, the wall clock, configuration
+//! files. Time and randomness are passed in, so it does no I/O and cannot fail for I/O reasons, and
+//! the same calls give the same state.
+//!
+//! ```
+//! use engine::{Options, Partition, SetOptions, StringValue};
+//!
+//! let mut partition = Partition::new(&Options::default(), 1_764_550_000_000)?;
+//! let key = partition.key(b"answer");
+//! partition.set(0, &key, b"42", SetOptions::default())?;
+//! assert_eq!(partition.get(0, &key)?, Some(StringValue::Int(42)));
+//! # Ok::<(), engine::OpError>(())
+//! ```
+//!
+//! Layers, bottom up: `arena` (spans of an address range), `slab` (blocks in spans), `table` (index
+//! from hash to block), `block` (layout of a key with its value), `expire` (what is due when),
+//! `partition`, `keyspace`, `string`, `scan` (operations), `maintain` (upkeep in steps).
+
 #![deny(unsafe_code)]
 
 pub mod arena;
-pub mod error;
 pub mod slab;
 pub mod table;
+
+mod access;
+mod block;
+mod database;
+mod effect;
+mod error;
+mod expire;
+mod heap;
+mod key;
+mod keyspace;
+mod large;
+mod maintain;
+mod memory;
+mod partition;
+mod replay;
+mod scan;
+mod string;
 #[cfg(test)]
 mod testing;
+
+pub use access::AccessMode;
+pub use block::ValueType;
+pub use effect::{DeleteCause, Effect};
+pub use error::{Corrupt, OpError, OutOfMemory, VALUE_LEN_MAX};
+pub use key::{HASH_SLOTS, Key, hash_slot};
+pub use keyspace::Transfer;
+pub use maintain::MaintainReport;
+pub use memory::Memory;
+pub use partition::{Options, Partition, Stats};
+pub use scan::ScanCursor;
+pub use string::{Changed, SetCondition, SetExpire, SetOptions, StringValue};

@@ -84,6 +84,11 @@ impl Table {
         self.len == 0
     }
 
+    /// Buckets.
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
     /// Bytes of the index: buckets and overflow blocks.
     pub fn bytes(&self) -> usize {
         self.buckets.bytes() + self.overflow_bytes

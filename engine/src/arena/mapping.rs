@@ -107,8 +107,7 @@ mod kernel {
         fn map(len: usize, protection: i32, opened: usize) -> Option<Mapping> {
             debug_assert!(len > 0 && len.is_multiple_of(PAGE_BYTES));
             // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing.
-            let base =
-                unsafe { libc::mmap(std::ptr::null_mut(), len, protection, PRIVATE, -1, 0) };
+            let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, PRIVATE, -1, 0) };
             if base == libc::MAP_FAILED {
                 return None;
             }

@@ -37,8 +37,7 @@ pub(crate) fn tag_of(hash: u64) -> u8 {
 }
 
 impl Bucket {
-    pub(crate) const EMPTY: Bucket =
-        Bucket { refs: [0; ENTRIES], tags: [0; ENTRIES], overflow: 0 };
+    pub(crate) const EMPTY: Bucket = Bucket { refs: [0; ENTRIES], tags: [0; ENTRIES], overflow: 0 };
 
     /// A bit for each entry with this tag.
     #[inline]

@@ -128,27 +128,32 @@ impl Table {
 
     /// Moves the blocks of the bucket at `position`, and its overflow block, out of spans that are
     /// marked sparse. Returns where the next bucket starts; `None` after the last one. A block that
-    /// finds no room stays.
-    pub fn move_out(&mut self, slabs: &mut Slabs, position: ScanPosition) -> Option<ScanPosition> {
+    /// finds no room stays. `moved` counts those that did move.
+    pub fn move_out(
+        &mut self,
+        slabs: &mut Slabs,
+        position: ScanPosition,
+        moved: &mut u64,
+    ) -> Option<ScanPosition> {
         if self.buckets.len() == 0 {
             return None;
         }
         let (index, next) = self.range_at(position);
         for place in 0..ENTRIES {
             let block = self.buckets.at(slabs, index).block(place);
-            self.move_entry(slabs, index, place, block);
+            *moved += u64::from(self.move_entry(slabs, index, place, block));
         }
         let Some(overflow) = BlockRef::from_bits(self.buckets.at(slabs, index).overflow) else {
             return next;
         };
         for at in 0..overflow::count(slabs, overflow) {
             let (_, block) = overflow::entry(slabs, overflow, at);
-            self.move_entry(slabs, index, ENTRIES + at, Some(block));
+            *moved += u64::from(self.move_entry(slabs, index, ENTRIES + at, Some(block)));
         }
         if slabs.is_marked(overflow)
-            && let Ok(moved) = slabs.move_out(overflow)
+            && let Ok(target) = slabs.move_out(overflow)
         {
-            self.buckets.at_mut(slabs, index).overflow = moved.bits();
+            self.buckets.at_mut(slabs, index).overflow = target.bits();
         }
         next
     }
@@ -159,17 +164,21 @@ impl Table {
         bucket: usize,
         place: usize,
         block: Option<BlockRef>,
-    ) {
-        let Some(block) = block.filter(|&block| slabs.is_marked(block)) else { return };
-        if let Ok(moved) = slabs.move_out(block) {
-            let entry = Entry { block, bucket: bucket as u32, place: place as u32 };
-            self.replace(slabs, entry, moved);
-        }
+    ) -> bool {
+        let Some(block) = block.filter(|&block| slabs.is_marked(block)) else { return false };
+        let Ok(target) = slabs.move_out(block) else { return false };
+        let entry = Entry { block, bucket: bucket as u32, place: place as u32 };
+        self.replace(slabs, entry, target);
+        true
     }
 
     /// Drops the last bucket and calls `f` with each of its blocks; false once nothing is left.
     /// A table that is being drained must not be used otherwise.
-    pub fn drain_step(&mut self, slabs: &mut Slabs, mut f: impl FnMut(&mut Slabs, BlockRef)) -> bool {
+    pub fn drain_step(
+        &mut self,
+        slabs: &mut Slabs,
+        mut f: impl FnMut(&mut Slabs, BlockRef),
+    ) -> bool {
         let Some(last) = self.buckets.len().checked_sub(1) else { return false };
         let mut entries = Chain::new();
         self.collect(slabs, last, &mut entries);
@@ -184,6 +193,11 @@ impl Table {
             f(slabs, block);
         }
         true
+    }
+
+    /// Calls `f` with every block, bucket by bucket.
+    pub fn for_each(&self, slabs: &Slabs, mut f: impl FnMut(BlockRef)) {
+        (0..self.buckets.len()).for_each(|index| self.each(slabs, index, |_, block| f(block)));
     }
 
     /// Checks that every entry lies in its home bucket under its tag, and that the counts add up.

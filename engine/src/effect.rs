@@ -1,0 +1,107 @@
+//! What a mutation changed: one enum for log, replication and notifications.
+//!
+//! Every mutation of the keyspace reports one effect (MSET-like commands report one a key); what
+//! changes nothing reports none. An effect says what came out, not what was asked: times are
+//! absolute and random choices are made. Replaying effects in order into an empty partition gives the
+//! same keys, values and times.
+
+mod codec;
+
+use crate::error::Corrupt;
+
+/// Why a key went away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DeleteCause {
+    /// A command said so.
+    Command = 0,
+    /// Its time was over.
+    Expired = 1,
+    /// Memory was needed.
+    Evicted = 2,
+    /// Its hash slot went elsewhere.
+    Moved = 3,
+}
+
+/// One change of the keyspace. Keys and values are borrowed; times are milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are what their names and the variant say")]
+pub enum Effect<'a> {
+    /// The key holds this string now, with this time; `existed` tells a new key from an overwritten
+    /// one, `keeps_expire` that the time is what the key had before.
+    Set {
+        db: u32,
+        key: &'a [u8],
+        value: &'a [u8],
+        expire_at: Option<u64>,
+        existed: bool,
+        keeps_expire: bool,
+    },
+    /// An integer was added to; a missing key counted as 0.
+    IncrBy { db: u32, key: &'a [u8], delta: i64 },
+    /// A float was added to; `text` is the result, the time stays.
+    IncrByFloat { db: u32, key: &'a [u8], text: &'a [u8] },
+    /// Bytes were appended.
+    Append { db: u32, key: &'a [u8], bytes: &'a [u8] },
+    /// Bytes were overwritten from `offset` on, zeros before them where the string was shorter.
+    SetRange { db: u32, key: &'a [u8], offset: u64, bytes: &'a [u8] },
+    /// One bit was set or the string grew up to it; the offset counts bits, high bit first.
+    SetBit { db: u32, key: &'a [u8], offset: u64, on: bool },
+    /// Bit fields changed these bytes.
+    BitField { db: u32, key: &'a [u8], offset: u64, bytes: &'a [u8] },
+    /// The key has this time now.
+    Expire { db: u32, key: &'a [u8], at_ms: u64 },
+    /// The key has no time any more.
+    Persist { db: u32, key: &'a [u8] },
+    /// The key is gone.
+    Delete { db: u32, key: &'a [u8], cause: DeleteCause },
+    /// The key has another name; `replaced` tells that the target existed.
+    Rename { db: u32, from: &'a [u8], to: &'a [u8], replaced: bool },
+    /// A second key has the same value and time.
+    Copy { db: u32, from: &'a [u8], to_db: u32, to: &'a [u8], replaced: bool },
+    /// The key is in another database.
+    Move { db: u32, key: &'a [u8], to_db: u32 },
+    /// A database is empty.
+    FlushDb { db: u32 },
+    /// All databases are empty.
+    FlushAll,
+    /// Two databases changed places.
+    SwapDb { a: u32, b: u32 },
+}
+
+impl<'a> Effect<'a> {
+    /// Appends the log form; see `codec.rs`.
+    pub fn encode(&self, log: &mut Vec<u8>) {
+        codec::encode(self, log);
+    }
+
+    /// Reads one effect and gives the bytes after it.
+    ///
+    /// # Errors
+    /// The bytes do not start with an effect.
+    pub fn decode(log: &'a [u8]) -> Result<(Effect<'a>, &'a [u8]), Corrupt> {
+        codec::decode(log)
+    }
+}
+
+/// Where mutations report.
+#[derive(Default)]
+pub(crate) struct Effects {
+    /// Effects so far.
+    pub(crate) dirty: u64,
+    /// Somebody drains the log.
+    pub(crate) listening: bool,
+    /// Encoded effects, not yet drained.
+    pub(crate) log: Vec<u8>,
+}
+
+impl Effects {
+    /// The one place where every mutation ends.
+    #[inline]
+    pub(crate) fn report(&mut self, effect: &Effect<'_>) {
+        self.dirty += 1;
+        if self.listening {
+            effect.encode(&mut self.log);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Applying effects: what recovery and replication do.
+
+use crate::effect::Effect;
+use crate::error::OpError;
+use crate::partition::Partition;
+use crate::string::{Changed, SetCondition, SetExpire, SetOptions};
+
+impl Partition {
+    /// Does what an effect says. Applied in order to an empty partition, the effects of another give
+    /// the same keys, values and times. Unknown databases are ignored.
+    ///
+    /// # Errors
+    /// What the operation answers; an effect of a partition in the same state never fails but for
+    /// lack of memory.
+    pub fn apply(&mut self, effect: &Effect<'_>) -> Result<(), OpError> {
+        match *effect {
+            Effect::FlushAll => {
+                self.flush_all();
+            }
+            Effect::SwapDb { a, b } => {
+                if let (Some(a), Some(b)) = (self.known(a), self.known(b)) {
+                    self.swap_db(a, b);
+                }
+            }
+            Effect::FlushDb { db } => self.flush_known(db),
+            Effect::Rename { db, from, to, .. } => {
+                let Some(db) = self.known(db) else { return Ok(()) };
+                self.rename(db, &self.key(from), &self.key(to), true)?;
+            }
+            Effect::Copy { db, from, to_db, to, .. } => {
+                let (Some(db), Some(to_db)) = (self.known(db), self.known(to_db)) else {
+                    return Ok(());
+                };
+                self.copy(db, &self.key(from), to_db, &self.key(to), true)?;
+            }
+            Effect::Move { db, key, to_db } => {
+                if let (Some(db), Some(to_db)) = (self.known(db), self.known(to_db)) {
+                    self.move_key(db, &self.key(key), to_db)?;
+                }
+            }
+            Effect::Set { db, .. }
+            | Effect::IncrBy { db, .. }
+            | Effect::IncrByFloat { db, .. }
+            | Effect::Append { db, .. }
+            | Effect::SetRange { db, .. }
+            | Effect::SetBit { db, .. }
+            | Effect::BitField { db, .. } => {
+                if let Some(db) = self.known(db) {
+                    self.apply_string(db, effect)?;
+                }
+            }
+            Effect::Expire { db, key, at_ms } => {
+                if let Some(db) = self.known(db) {
+                    self.expire_at(db, &self.key(key), at_ms)?;
+                }
+            }
+            Effect::Persist { db, key } => {
+                self.known(db).is_some_and(|db| self.persist(db, &self.key(key)));
+            }
+            Effect::Delete { db, key, cause } => {
+                self.known(db).is_some_and(|db| self.delete(db, &self.key(key), cause));
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_known(&mut self, db: u32) {
+        if let Some(db) = self.known(db) {
+            self.flush_db(db);
+        }
+    }
+
+    fn known(&self, db: u32) -> Option<usize> {
+        Some(db as usize).filter(|&db| db < self.databases())
+    }
+
+    fn apply_string(&mut self, db: usize, effect: &Effect<'_>) -> Result<(), OpError> {
+        match *effect {
+            Effect::Set { key, value, expire_at, .. } => {
+                let expire = expire_at.map_or(SetExpire::Clear, SetExpire::At);
+                let options = SetOptions { expire, condition: SetCondition::Always };
+                self.set(db, &self.key(key), value, options)?;
+            }
+            Effect::IncrBy { key, delta, .. } => {
+                self.incr_by(db, &self.key(key), delta)?;
+            }
+            Effect::IncrByFloat { key, text, .. } => {
+                self.set_float_text(db, &self.key(key), text)?;
+            }
+            Effect::Append { key, bytes, .. } => {
+                self.append(db, &self.key(key), bytes, usize::MAX)?;
+            }
+            Effect::SetRange { key, offset, bytes, .. } => {
+                let offset = usize::try_from(offset).map_err(|_| OpError::TooLarge)?;
+                self.set_range(db, &self.key(key), offset, bytes)?;
+            }
+            Effect::SetBit { key, offset, on, .. } => {
+                let byte = usize::try_from(offset / 8).map_err(|_| OpError::TooLarge)?;
+                self.string_mut(db, &self.key(key), byte + 1, |bytes| {
+                    let mask = 0x80 >> (offset % 8);
+                    bytes[byte] = bytes[byte] & !mask | if on { mask } else { 0 };
+                    ((), Changed::Bit { offset, on })
+                })?;
+            }
+            Effect::BitField { key, offset, bytes, .. } => {
+                let start = usize::try_from(offset).map_err(|_| OpError::TooLarge)?;
+                let end = start.checked_add(bytes.len()).ok_or(OpError::TooLarge)?;
+                self.string_mut(db, &self.key(key), end, |string| {
+                    string[start..end].copy_from_slice(bytes);
+                    ((), Changed::Range(start..end))
+                })?;
+            }
+            _ => unreachable!("the caller passes effects of strings"),
+        }
+        Ok(())
+    }
+}
