@@ -182,7 +182,19 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         for text in [
-            "", " 1", "1 ", "1x", "nan", "e5", "1e", ".", "-", "+-1", "0x", "1e100000", "1e-100000",
+            "",
+            " 1",
+            "1 ",
+            "1x",
+            "nan",
+            "e5",
+            "1e",
+            ".",
+            "-",
+            "+-1",
+            "0x",
+            "1e100000",
+            "1e-100000",
             "1\0",
         ] {
             assert_eq!(Float80::parse(text.as_bytes()), None, "{text}");

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bitfield;
+pub mod bitmap;
 pub mod crc16;
 pub mod double;
 pub mod float80;
