@@ -9,6 +9,8 @@ pub mod double;
 pub mod float80;
 pub mod glob;
 pub mod integer;
+pub mod lzf;
+pub mod rdb;
 
 /// Bytes from outside that do not follow their format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
