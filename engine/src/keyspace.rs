@@ -8,7 +8,7 @@ use crate::heap::StringRef;
 use crate::key::Key;
 use crate::partition::{Look, Partition};
 use crate::slab::BlockRef;
-use crate::string::{NewValue, StringValue, encoding_name};
+use crate::string::{NewValue, StringValue, encoding_name, fits_inline};
 use crate::table::Entry;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -56,6 +56,12 @@ impl Partition {
     /// Stamps a key as used; false without it.
     pub fn touch_key(&mut self, db: usize, key: &Key<'_>) -> bool {
         self.lookup(db, key, Look::Read).is_some()
+    }
+
+    /// The type of a key's value. Counts as a read; `touch` stamps the key as used.
+    pub fn read_type(&mut self, db: usize, key: &Key<'_>, touch: bool) -> Option<ValueType> {
+        let entry = self.lookup(db, key, if touch { Look::Read } else { Look::Peek })?;
+        Some(self.heap.view(entry.block).value_type())
     }
 
     /// The type of a key's value.
@@ -200,15 +206,7 @@ impl Partition {
             return Ok(Transfer::Done);
         }
         let expire_at = self.heap.view(source.block).expire_at();
-        let key_part = self.key_part(to)?;
-        let placed = self
-            .copy_block(source.block, Some(key_part), expire_at)
-            .and_then(|block| self.place(db, to, target, block));
-        if let Err(error) = placed {
-            self.drop_key_part(key_part);
-            return Err(error);
-        }
-        self.retime(db, to, None, expire_at);
+        self.put_copy(source, db, to, target, expire_at)?;
         // Placing the target may have moved the source's entry.
         let source = self.find(db, from).expect("the source is still there");
         self.retime(db, from, expire_at, None);
@@ -281,7 +279,7 @@ impl Partition {
             Some(index) => {
                 self.store(to_db, to, target, NewValue::Large(index), expire_at).map(drop)
             }
-            None => self.copy_small(source, to_db, to, target, expire_at),
+            None => self.put_copy(source, to_db, to, target, expire_at),
         };
         if let (Err(_), Some(index)) = (copied, large) {
             self.heap.larges.remove(index);
@@ -297,7 +295,9 @@ impl Partition {
         Ok(Transfer::Done)
     }
 
-    fn copy_small(
+    /// Puts the value of a block under another key. A value outside is not copied: both blocks name
+    /// it then.
+    fn put_copy(
         &mut self,
         source: Entry,
         to_db: usize,
@@ -305,6 +305,11 @@ impl Partition {
         target: Option<Entry>,
         expire_at: Option<u64>,
     ) -> Result<(), OpError> {
+        if !fits_inline(to, self.heap.view(source.block).value().len()) {
+            // It fitted beside a shorter key.
+            let text = self.inline_text(source.block);
+            return self.store(to_db, to, target, NewValue::Bytes(&text), expire_at).map(drop);
+        }
         let key_part = self.key_part(to)?;
         let placed = self
             .copy_block(source.block, Some(key_part), expire_at)

@@ -45,6 +45,8 @@ mod scan;
 mod string;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use access::AccessMode;
 pub use block::ValueType;

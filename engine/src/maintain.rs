@@ -21,7 +21,7 @@ const RELEASE_STEP: usize = 4;
 /// Compaction starts when this share of the spans' bytes, 1 in so many, holds nothing.
 const WASTE_SHARE: u64 = 16;
 /// Below this much waste compaction is not worth a walk.
-const WASTE_BYTES_MIN: u64 = 2 << 20;
+const WASTE_BYTES_MIN: u64 = 512 << 10;
 /// Most spans that one walk empties.
 const MARK_SPANS: usize = 4096;
 

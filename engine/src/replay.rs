@@ -55,10 +55,14 @@ impl Partition {
                 }
             }
             Effect::Persist { db, key } => {
-                self.known(db).is_some_and(|db| self.persist(db, &self.key(key)));
+                if let Some(db) = self.known(db) {
+                    self.persist(db, &self.key(key));
+                }
             }
             Effect::Delete { db, key, cause } => {
-                self.known(db).is_some_and(|db| self.delete(db, &self.key(key), cause));
+                if let Some(db) = self.known(db) {
+                    self.delete(db, &self.key(key), cause);
+                }
             }
         }
         Ok(())

@@ -140,6 +140,35 @@ impl Partition {
         Ok(found.map(|entry| self.heap.string_value(entry.block)))
     }
 
+    /// As [`Partition::peek`], by a shared reference, so that several strings can be looked at
+    /// together. A key that is due counts as missing and stays.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn view(&self, db: usize, key: &Key<'_>) -> Result<Option<StringValue<'_>>, OpError> {
+        let found = self.find(db, key).filter(|entry| !self.is_due(self.heap.view(entry.block)));
+        Ok(found.map(|entry| self.heap.string_value(entry.block)))
+    }
+
+    /// Stores bytes that were computed, over whatever the key holds, without a time. They stay
+    /// bytes, even where they spell an integer.
+    ///
+    /// # Errors
+    /// [`OpError::OutOfMemory`], [`OpError::TooLarge`]; nothing changed.
+    pub fn set_raw(&mut self, db: usize, key: &Key<'_>, value: &[u8]) -> Result<(), OpError> {
+        let old = self.lookup(db, key, Look::Write);
+        self.store(db, key, old, NewValue::Bytes(value), None)?;
+        self.effects.report(&Effect::Set {
+            db: db as u32,
+            key: key.bytes,
+            value,
+            expire_at: None,
+            existed: old.is_some(),
+            keeps_expire: false,
+        });
+        Ok(())
+    }
+
     /// Stores a string over whatever the key holds; false when the condition does not hold.
     ///
     /// # Errors
@@ -530,14 +559,14 @@ impl Partition {
     }
 
     /// The text of a string that lies in its block, to be read while blocks change.
-    fn inline_text(&self, block: BlockRef) -> SmallVec<[u8; INLINE_BYTES_MAX]> {
+    pub(crate) fn inline_text(&self, block: BlockRef) -> SmallVec<[u8; INLINE_BYTES_MAX]> {
         self.heap.string_value(block).with_text(SmallVec::from_slice)
     }
 }
 
 /// True when a value of so many bytes lies in the block of its key.
 #[inline]
-fn fits_inline(key: &Key<'_>, len: usize) -> bool {
+pub(crate) fn fits_inline(key: &Key<'_>, len: usize) -> bool {
     // Beyond this length the sum need not be looked at, nor can it overflow.
     len <= INLINE_BYTES_MAX && {
         let key = if key.bytes.len() <= INLINE_KEY_MAX {

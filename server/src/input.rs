@@ -147,7 +147,8 @@ impl Core {
         let start = Consumed { upto: 0, at: 0, progress: Progress::default() };
         let done = self.work(client, bytes, start, &mut args);
         if done.upto < bytes.len() && client.close.is_none() {
-            let mut query = Box::new(QueryBuffer { bytes: self.state.take_buffer(), ..QueryBuffer::default() });
+            let mut query =
+                Box::new(QueryBuffer { bytes: self.state.take_buffer(), ..QueryBuffer::default() });
             query.bytes.extend_from_slice(&bytes[done.upto..]);
             query.at = done.at - done.upto;
             query.progress = done.progress;
@@ -428,6 +429,7 @@ impl Core {
                     partition: &mut self.partition,
                     shard: &mut self.state,
                     single_key,
+                    redacted: 0,
                 });
             }
         }
@@ -468,8 +470,8 @@ impl Core {
             }
             Waiting::Ready(_) => true,
         });
-        let has_room = client.waiting.len() < WAITING_MAX
-            && self.state.under_way[shard] < REQUESTS_MAX;
+        let has_room =
+            client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
         if !has_room || !(in_order || self.state.hot.relaxed_order) {
             client.stalled = true;
             return false;

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod conn;
+pub mod cron;
 pub mod fabric;
 pub mod input;
 pub mod log;

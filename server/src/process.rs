@@ -1,9 +1,10 @@
 //! What the shards of one process share: configuration, identity, client numbers, shutdown.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::config::Config;
+use crate::slowlog::SlowLog;
 
 /// Shared state; each shard holds it in an `Arc`.
 pub struct Process {
@@ -21,6 +22,7 @@ pub struct Process {
     /// Path of the program.
     pub executable: String,
     next_client_id: AtomicU64,
+    slow_log: Mutex<SlowLog>,
     /// Clients connected, by shard.
     pub clients: Vec<AtomicUsize>,
     shutdown: AtomicBool,
@@ -41,6 +43,7 @@ impl Process {
                 .map(|path| path.display().to_string())
                 .unwrap_or_default(),
             next_client_id: AtomicU64::new(1),
+            slow_log: Mutex::default(),
             clients: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             shutdown: AtomicBool::new(false),
             wakers: Mutex::new(Vec::new()),
@@ -69,6 +72,11 @@ impl Process {
     /// The next client number.
     pub fn next_client_id(&self) -> u64 {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The slow log of all shards. It is touched only by slow commands and by SLOWLOG.
+    pub fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
+        self.slow_log.lock().expect("no thread panics while it holds the lock")
     }
 
     /// Clients connected, over all shards.

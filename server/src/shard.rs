@@ -50,12 +50,7 @@ pub struct Shard<B: Backend, C: Clock> {
 
 impl<B: Backend, C: Clock> Shard<B, C> {
     /// A shard that will run on this thread.
-    pub fn new(
-        backend: B,
-        clock: C,
-        core: Core,
-        fabric: Arc<Fabric<B::Socket, B::Waker>>,
-    ) -> Self {
+    pub fn new(backend: B, clock: C, core: Core, fabric: Arc<Fabric<B::Socket, B::Waker>>) -> Self {
         let (index, shards) = (core.state.index, core.state.process.shards);
         fabric.join(index, backend.waker());
         let waker = backend.waker();
@@ -269,10 +264,8 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
         let budget = clock::from_us(UPKEEP_BUDGET_US);
         let began = clock::cycles();
-        let report = self
-            .core
-            .partition
-            .maintain(&mut || clock::elapsed(began, clock::cycles()) < budget);
+        let report =
+            self.core.partition.maintain(&mut || clock::elapsed(began, clock::cycles()) < budget);
         self.upkeep_pending = report.work_left;
         self.next_expire_ms = report.next_expire_ms;
         let _ = started;

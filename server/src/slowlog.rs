@@ -27,6 +27,23 @@ pub struct Entry {
     pub name: Vec<u8>,
 }
 
+/// A command that was slow, before it is trimmed.
+#[derive(Clone, Copy, Debug)]
+pub struct Slow<'a> {
+    /// Its arguments.
+    pub args: Args<'a>,
+    /// Bits of the arguments that must not be shown, by index.
+    pub redacted: u32,
+    /// When it ended, seconds since the Unix epoch.
+    pub unix_s: u64,
+    /// How long it ran.
+    pub duration_us: u64,
+    /// The client's address.
+    pub address: &'a str,
+    /// The client's name.
+    pub name: &'a [u8],
+}
+
 /// The entries, newest first.
 #[derive(Debug, Default)]
 pub struct SlowLog {
@@ -36,22 +53,17 @@ pub struct SlowLog {
 
 impl SlowLog {
     /// Adds a command; at most `len_max` entries stay.
-    pub fn record(
-        &mut self,
-        args: Args<'_>,
-        unix_s: u64,
-        duration_us: u64,
-        address: &str,
-        name: &[u8],
-        len_max: usize,
-    ) {
+    pub fn record(&mut self, slow: &Slow<'_>, len_max: usize) {
+        if len_max == 0 {
+            return;
+        }
         self.entries.push_front(Entry {
             id: self.next_id,
-            unix_s,
-            duration_us,
-            args: trim(args),
-            address: address.to_owned(),
-            name: name.to_vec(),
+            unix_s: slow.unix_s,
+            duration_us: slow.duration_us,
+            args: trim(slow.args, slow.redacted),
+            address: slow.address.to_owned(),
+            name: slow.name.to_vec(),
         });
         self.next_id += 1;
         self.entries.truncate(len_max);
@@ -68,12 +80,15 @@ impl SlowLog {
     }
 }
 
-fn trim(args: Args<'_>) -> Vec<Vec<u8>> {
+fn trim(args: Args<'_>, redacted: u32) -> Vec<Vec<u8>> {
     let kept = args.len().min(ARGS_MAX);
     (0..kept)
         .map(|index| {
             if kept != args.len() && index == kept - 1 {
                 return format!("... ({} more arguments)", args.len() - kept + 1).into_bytes();
+            }
+            if redacted >> index & 1 == 1 {
+                return b"(redacted)".to_vec();
             }
             let arg = args.get(index);
             if arg.len() <= ARG_LEN_MAX {

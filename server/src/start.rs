@@ -159,12 +159,12 @@ fn open_shard<B: Backend>(
         databases: config.databases as usize,
         hash_slots: config.cluster_enabled,
         shard: index as u8,
-        arena_limit_bytes: config.arena_limit,
+        arena_limit_bytes: config.arena_limit as usize,
         huge_pages: config.huge_pages,
         seed,
     };
     let mut partition = Partition::new(&options, now_us / 1000)
-        .map_err(|error| fail(&format!("Can't reserve the arena of shard {index}: {error}")))?;
+        .map_err(|_| fail(&format!("Can't reserve address space for the arena of shard {index}")))?;
     configure_partition(&mut partition, &config);
     let state = ShardState::new(index, Arc::clone(process), now_us, seed);
     Ok(Shard::new(backend, OsClock, Core::new(state, partition), Arc::clone(fabric)))

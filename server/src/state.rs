@@ -6,11 +6,11 @@ use netback::{Close, ConnId};
 
 use crate::clock;
 use crate::config::Config;
+use crate::cron::Rates;
 use crate::conn::{Client, Clients};
 use crate::fabric::Request;
 use crate::process::Process;
 use crate::resp::Limits;
-use crate::slowlog::SlowLog;
 use crate::stats::Stats;
 
 /// Reply and query buffers kept for reuse.
@@ -61,8 +61,8 @@ pub struct ShardState {
     pub hot: Hot,
     /// Counters.
     pub stats: Stats,
-    /// Slow commands.
-    pub slow_log: SlowLog,
+    /// Rates of the last seconds.
+    pub rates: Rates,
     /// The clients, but the one whose command is running.
     pub clients: Clients,
     /// The tick's time, microseconds since the Unix epoch.
@@ -95,7 +95,7 @@ impl ShardState {
             config,
             config_version,
             stats: Stats::default(),
-            slow_log: SlowLog::default(),
+            rates: Rates::default(),
             clients: Clients::default(),
             now_us,
             cycles: clock::cycles(),

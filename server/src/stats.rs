@@ -89,7 +89,7 @@ pub struct CommandStats {
 }
 
 /// Counters of a shard.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stats {
     /// By row number.
     pub commands: Vec<CommandStats>,
@@ -111,6 +111,8 @@ pub struct Stats {
     pub query_buffer_limit_disconnections: u64,
     /// Clients closed at the output buffer limit.
     pub output_buffer_limit_disconnections: u64,
+    /// Wrong passwords.
+    pub auth_denied: u64,
     /// Ticks that had work.
     pub ticks: u64,
     /// Cycles spent in ticks, without the waiting.
@@ -138,6 +140,7 @@ impl Default for Stats {
             net_output_bytes: 0,
             query_buffer_limit_disconnections: 0,
             output_buffer_limit_disconnections: 0,
+            auth_denied: 0,
             ticks: 0,
             tick_cycles: 0,
             tick_longest_cycles: 0,

@@ -78,14 +78,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes the next argument if it is `word`, in any case.
-    pub fn take(&mut self, word: &str) -> bool {
+    pub fn accept(&mut self, word: &str) -> bool {
         let matches = self.remaining() > 0 && self.args.is(self.at, word);
         self.at += usize::from(matches);
         matches
     }
 
     /// Takes `word` and the value behind it; `word` as the last argument stays where it is.
-    pub fn take_with_value(&mut self, word: &str) -> Option<&'a [u8]> {
+    pub fn accept_with_value(&mut self, word: &str) -> Option<&'a [u8]> {
         if self.remaining() < 2 || !self.args.is(self.at, word) {
             return None;
         }

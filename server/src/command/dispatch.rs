@@ -9,6 +9,7 @@ use super::table::{Entry, table};
 use crate::clock;
 use crate::conn::{Client, ReplyMode};
 use crate::resp::Reply;
+use crate::slowlog::Slow;
 use crate::state::ShardState;
 
 /// What a handler returns: its reply is written, or it refused.
@@ -33,9 +34,16 @@ pub struct CommandCtx<'a> {
     pub shard: &'a mut ShardState,
     /// The key of a command with a single key, hashed already.
     pub single_key: Option<Key<'a>>,
+    /// Bits of the arguments that no log may show, by index; see [`CommandCtx::redact`].
+    pub redacted: u32,
 }
 
 impl<'a> CommandCtx<'a> {
+    /// Keeps an argument out of the slow log, which keeps 32 of them.
+    pub fn redact(&mut self, index: usize) {
+        self.redacted |= 1u32.checked_shl(index as u32).unwrap_or(0);
+    }
+
     /// The argument at `index` as a key.
     #[inline]
     pub fn key(&self, index: usize) -> Key<'a> {
@@ -135,15 +143,15 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
 
 #[cold]
 fn record_slow(ctx: &mut CommandCtx<'_>, cycles: u64) {
-    let (unix_s, len_max) = (ctx.shard.now_us / 1_000_000, ctx.shard.hot.slow_log_len_max);
-    ctx.shard.slow_log.record(
-        ctx.args,
-        unix_s,
-        clock::to_us(cycles),
-        &ctx.client.address,
-        &ctx.client.name,
-        len_max,
-    );
+    let slow = Slow {
+        args: ctx.args,
+        redacted: ctx.redacted,
+        unix_s: ctx.shard.now_us / 1_000_000,
+        duration_us: clock::to_us(cycles),
+        address: &ctx.client.address,
+        name: &ctx.client.name,
+    };
+    ctx.shard.process.slow_log().record(&slow, ctx.shard.hot.slow_log_len_max);
 }
 
 #[cold]

@@ -203,7 +203,7 @@ impl TimeOption {
     fn take<'a>(cursor: &mut Cursor<'a>) -> Option<(Self, &'a [u8])> {
         [("ex", Self::Ex), ("px", Self::Px), ("exat", Self::ExAt), ("pxat", Self::PxAt)]
             .into_iter()
-            .find_map(|(word, option)| Some((option, cursor.take_with_value(word)?)))
+            .find_map(|(word, option)| Some((option, cursor.accept_with_value(word)?)))
     }
 
     /// The absolute time in milliseconds.
@@ -239,17 +239,17 @@ impl<'a> SetArgs<'a> {
         let mut parsed = Self::default();
         let mut cursor = args.cursor(3);
         while cursor.remaining() > 0 {
-            if parsed.condition.is_none() && cursor.take("nx") {
+            if parsed.condition.is_none() && cursor.accept("nx") {
                 parsed.condition = Some(SetCondition::IfMissing);
-            } else if parsed.condition.is_none() && cursor.take("xx") {
+            } else if parsed.condition.is_none() && cursor.accept("xx") {
                 parsed.condition = Some(SetCondition::IfExists);
-            } else if parsed.condition == Some(SetCondition::IfMissing) && cursor.take("nx")
-                || parsed.condition == Some(SetCondition::IfExists) && cursor.take("xx")
+            } else if parsed.condition == Some(SetCondition::IfMissing) && cursor.accept("nx")
+                || parsed.condition == Some(SetCondition::IfExists) && cursor.accept("xx")
             {
                 // Redis bears an option that is given twice.
-            } else if cursor.take("get") {
+            } else if cursor.accept("get") {
                 parsed.get = true;
-            } else if parsed.time.is_none() && cursor.take("keepttl") {
+            } else if parsed.time.is_none() && cursor.accept("keepttl") {
                 parsed.keep_ttl = true;
             } else if parsed.keep_ttl || parsed.time.is_some() {
                 return Err(SYNTAX);
@@ -335,7 +335,7 @@ fn getdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn getex(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let mut cursor = ctx.args.cursor(2);
-    let persist = cursor.take("persist");
+    let persist = cursor.accept("persist");
     let time = if persist { None } else { TimeOption::take(&mut cursor) };
     if cursor.remaining() > 0 {
         return Err(SYNTAX);

@@ -204,6 +204,12 @@ impl Reply {
         }
     }
 
+    /// Lines of help, as an array of statuses.
+    pub fn lines(&mut self, lines: &[&str]) {
+        self.array(lines.len());
+        lines.iter().for_each(|line| self.status(line));
+    }
+
     /// Begins an aggregate whose length [`Reply::finish_array`] will tell.
     pub fn defer(&mut self) -> Deferred {
         Deferred(self.bytes.len())

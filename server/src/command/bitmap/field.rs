@@ -59,7 +59,7 @@ fn parse(args: Args<'_>, string_len_max: i64) -> Result<Vec<FieldOp>, CommandErr
     let mut on_overflow = Overflow::Wrap;
     let mut cursor = args.cursor(2);
     while cursor.remaining() > 0 {
-        if let Some(text) = cursor.take_with_value("overflow") {
+        if let Some(text) = cursor.accept_with_value("overflow") {
             on_overflow = overflow(text)?;
         } else {
             ops.push(parse_op(&mut cursor, on_overflow, string_len_max)?);
@@ -75,9 +75,9 @@ fn parse_op(
 ) -> Result<FieldOp, CommandError> {
     let words = cursor.remaining();
     let action: fn(i64, Overflow) -> Action = match () {
-        () if words >= 3 && cursor.take("get") => |_, _| Action::Get,
-        () if words >= 4 && cursor.take("set") => Action::Set,
-        () if words >= 4 && cursor.take("incrby") => Action::IncrBy,
+        () if words >= 3 && cursor.accept("get") => |_, _| Action::Get,
+        () if words >= 4 && cursor.accept("set") => Action::Set,
+        () if words >= 4 && cursor.accept("incrby") => Action::IncrBy,
         () => return Err(SYNTAX),
     };
     let field = field_type(cursor.next().ok_or(SYNTAX)?)?;

@@ -187,8 +187,8 @@ fn bitop(ctx: &mut CommandCtx<'_>) -> CommandResult {
         let sources: Vec<_> = keys
             .iter()
             .zip(&mut digits)
-            .map(|(key, digits)| bytes_of(ctx.partition.view(db, key), digits))
-            .collect();
+            .map(|(key, digits)| Ok(bytes_of(ctx.partition.view(db, key)?, digits)))
+            .collect::<Result<_, CommandError>>()?;
         encodings::bitmap::combine(operation, &sources)
     };
     let target = ctx.key(2);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::bytes_of;
 use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
-use crate::command::error::{CommandError, NOT_AN_INTEGER, SYNTAX};
+use crate::command::error::{CommandError, SYNTAX};
 
 /// A range as arguments give it: both ends included, negative ones counted from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

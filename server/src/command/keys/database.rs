@@ -13,8 +13,8 @@ pub(super) fn dbsize(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// be taken out of use only; their memory is freed in steps.
 fn check_flush_option(ctx: &CommandCtx<'_>) -> CommandResult {
     let mut cursor = ctx.args.cursor(1);
-    if !cursor.take("async") {
-        cursor.take("sync");
+    if !cursor.accept("async") {
+        cursor.accept("sync");
     }
     if cursor.remaining() > 0 { Err(SYNTAX) } else { Ok(()) }
 }

@@ -34,13 +34,13 @@ impl Conditions {
         let mut parsed = Self::default();
         let mut cursor = args.cursor(3);
         while cursor.remaining() > 0 {
-            if cursor.take("nx") {
+            if cursor.accept("nx") {
                 parsed.nx = true;
-            } else if cursor.take("xx") {
+            } else if cursor.accept("xx") {
                 parsed.xx = true;
-            } else if cursor.take("gt") {
+            } else if cursor.accept("gt") {
                 parsed.gt = true;
-            } else if cursor.take("lt") {
+            } else if cursor.accept("lt") {
                 parsed.lt = true;
             } else {
                 let option = args.get(cursor.position());
@@ -159,7 +159,7 @@ pub(super) fn pexpiretime(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn persist(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let changed = ctx.partition.persist(ctx.client.db, &key)?;
+    let changed = ctx.partition.persist(ctx.client.db, &key);
     ctx.reply.integer(i64::from(changed));
     Ok(())
 }

@@ -66,7 +66,7 @@ fn rename_to(ctx: &mut CommandCtx<'_>, replace: bool) -> Result<bool, CommandErr
     if from.bytes == to.bytes || (!replace && ctx.partition.exists(db, &to)) {
         return Ok(false);
     }
-    ctx.partition.rename(db, &from, &to)?;
+    ctx.partition.rename(db, &from, &to, replace)?;
     Ok(true)
 }
 
@@ -94,10 +94,10 @@ impl CopyArgs {
     fn parse(mut cursor: Cursor<'_>, db: usize, databases: usize) -> Result<Self, CommandError> {
         let mut parsed = Self { db, replace: false };
         while cursor.remaining() > 0 {
-            if cursor.take("replace") {
+            if cursor.accept("replace") {
                 parsed.replace = true;
             } else {
-                let text = cursor.take_with_value("db").ok_or(SYNTAX)?;
+                let text = cursor.accept_with_value("db").ok_or(SYNTAX)?;
                 parsed.db = database(text, databases)?;
             }
         }
@@ -120,7 +120,7 @@ pub(super) fn copy(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let copied = ctx.partition.read_type(db, &from, true).is_some()
         && (parsed.replace || !ctx.partition.exists(parsed.db, &to));
     if copied {
-        ctx.partition.copy(db, &from, parsed.db, &to)?;
+        ctx.partition.copy(db, &from, parsed.db, &to, parsed.replace)?;
     }
     ctx.reply.integer(i64::from(copied));
     Ok(())

@@ -52,7 +52,7 @@ pub(super) fn encoding(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if found(ctx)
         && let Some(encoding) = ctx.partition.encoding(ctx.client.db, &key)
     {
-        ctx.reply.bulk(encoding.name().as_bytes());
+        ctx.reply.bulk(encoding.as_bytes());
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(super) fn keys(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let pattern = Pattern::new(ctx.args.get(1));
     let start = ctx.reply.defer();
     let mut found = 0;
-    ctx.partition.for_each_key(ctx.client.db, |key| {
+    ctx.partition.for_each_key(ctx.client.db, |key, _| {
         if pattern.matches(key) {
             ctx.reply.bulk(key);
             found += 1;
@@ -52,15 +52,15 @@ impl<'a> ScanArgs<'a> {
         let mut parsed = Self { count: COUNT_DEFAULT, pattern: Pattern(None), type_name: None };
         let mut cursor = args.cursor(2);
         while cursor.remaining() > 0 {
-            if let Some(text) = cursor.take_with_value("count") {
+            if let Some(text) = cursor.accept_with_value("count") {
                 let count = encodings::integer::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
                 parsed.count =
                     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
-            } else if let Some(text) = cursor.take_with_value("match") {
+            } else if let Some(text) = cursor.accept_with_value("match") {
                 parsed.pattern = Pattern::new(text);
-            } else if let Some(text) = cursor.take_with_value("type") {
+            } else if let Some(text) = cursor.accept_with_value("type") {
                 parsed.type_name = Some(text);
-            } else if cursor.take("novalues") {
+            } else if cursor.accept("novalues") {
                 return Err(CommandError::new("ERR NOVALUES option can only be used in HSCAN"));
             } else {
                 return Err(SYNTAX);
@@ -123,10 +123,13 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn randomkey(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let random = ctx.shard.random();
-    match ctx.partition.random_key(ctx.client.db, random) {
-        Some(key) => ctx.reply.bulk(key),
-        None => ctx.reply.null(),
+    let mut key = ctx.shard.take_buffer();
+    if ctx.partition.random_key(ctx.client.db, random, &mut key) {
+        ctx.reply.bulk(&key);
+    } else {
+        ctx.reply.null();
     }
+    ctx.shard.give_buffer(key);
     Ok(())
 }
 

@@ -1,0 +1,183 @@
+//! Commands about the connection itself.
+//!
+//! This file holds the rows; the handlers stand in files by what they are about.
+
+mod auth;
+mod client;
+mod hello;
+mod kill;
+mod list;
+
+pub(crate) use auth::AUTH_DENIED;
+
+use netback::Close;
+
+use super::dispatch::{CommandCtx, CommandResult, wrong_arity};
+use super::error::DB_OUT_OF_RANGE;
+use super::error::{CommandError, NOT_AN_INTEGER};
+use super::spec::{Command, Group, Handler, acl, flag};
+
+/// Flags of commands that any connection may send at any time.
+const ALWAYS: u32 = flag::LOADING | flag::STALE;
+const OPENING: u32 = ALWAYS | flag::NOSCRIPT | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
+const OWN: u32 = ALWAYS | flag::NOSCRIPT;
+const OPERATOR: u32 = OWN | flag::ADMIN;
+
+const CONNECTION: Group = Group::Connection;
+const VARYING: &[&str] = &["nondeterministic_output"];
+const EACH_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+const EACH_SHARD: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+const fn row(name: &'static str, arity: i32, flags: u32, run: Handler) -> Command {
+    Command::new(name, arity, flags, run).acl(acl::CONNECTION)
+}
+
+/// The rows of this family.
+pub const COMMANDS: &[Command] = &[
+    row("auth", -2, OPENING, auth::auth).docs(
+        CONNECTION,
+        "1.0.0",
+        "O(N) where N is the number of passwords defined for the user",
+        "Proves with a password that the connection may give commands.",
+    ),
+    Command::container("client", CLIENT).docs(
+        CONNECTION,
+        "2.4.0",
+        "Depends on subcommand.",
+        "Shows and controls client connections.",
+    ),
+    row("echo", 2, ALWAYS | flag::FAST, echo).docs(
+        CONNECTION,
+        "1.0.0",
+        "O(1)",
+        "Answers its argument.",
+    ),
+    row("hello", -1, OPENING, hello::hello).docs(
+        CONNECTION,
+        "6.0.0",
+        "O(1)",
+        "Picks the protocol version and answers who the server is.",
+    ),
+    row("ping", -1, flag::FAST, ping)
+        .docs(CONNECTION, "1.0.0", "O(1)", "Answers, to show that the server does.")
+        .tips(EACH_SHARD),
+    row("quit", -1, OPENING, quit).docs(
+        CONNECTION,
+        "1.0.0",
+        "O(1)",
+        "Closes the connection after the replies that it is owed.",
+    ),
+    row("reset", 1, OPENING, hello::reset).docs(
+        CONNECTION,
+        "6.2.0",
+        "O(1)",
+        "Puts the connection in the state of a new one.",
+    ),
+    row("select", 2, ALWAYS | flag::FAST, select).docs(
+        CONNECTION,
+        "1.0.0",
+        "O(1)",
+        "Picks the database that the connection works on.",
+    ),
+];
+
+/// The subcommands of CLIENT.
+const CLIENT: &[Command] = &[
+    row("getname", 2, OWN, client::getname).docs(
+        CONNECTION,
+        "2.6.9",
+        "O(1)",
+        "Answers the name that the connection was given.",
+    ),
+    row("help", 2, ALWAYS, client::help).docs(
+        CONNECTION,
+        "5.0.0",
+        "O(1)",
+        "Lists the subcommands.",
+    ),
+    row("id", 2, OWN, client::id).docs(
+        CONNECTION,
+        "5.0.0",
+        "O(1)",
+        "Answers the number of the connection, which no other will ever have.",
+    ),
+    row("info", 2, OWN, list::info)
+        .docs(CONNECTION, "6.2.0", "O(1)", "Describes the connection in one line.")
+        .tips(VARYING),
+    row("kill", -3, OPERATOR | flag::ALL_SHARDS, kill::kill).docs(
+        CONNECTION,
+        "2.4.0",
+        "O(N) where N is the number of client connections",
+        "Closes connections that match an address or filters.",
+    ),
+    row("list", -2, OPERATOR | flag::ALL_SHARDS, list::list)
+        .docs(
+            CONNECTION,
+            "2.4.0",
+            "O(N) where N is the number of client connections",
+            "Describes the open connections, one a line.",
+        )
+        .tips(VARYING),
+    row("no-evict", 3, OPERATOR, client::no_evict).docs(
+        CONNECTION,
+        "7.0.0",
+        "O(1)",
+        "Exempts the connection from being closed for its memory.",
+    ),
+    row("no-touch", 3, OWN, client::no_touch).docs(
+        CONNECTION,
+        "7.2.0",
+        "O(1)",
+        "Makes the connection's commands leave no trace in how recently keys were used.",
+    ),
+    row("reply", 3, OWN, client::reply).docs(
+        CONNECTION,
+        "3.2.0",
+        "O(1)",
+        "Turns the replies to the connection off, on, or off for one command.",
+    ),
+    row("setinfo", 4, OWN, client::setinfo)
+        .docs(
+            CONNECTION,
+            "7.2.0",
+            "O(1)",
+            "Notes which client library, in which version, is at the other end.",
+        )
+        .tips(EACH_NODE),
+    row("setname", 3, OWN, client::setname)
+        .docs(CONNECTION, "2.6.9", "O(1)", "Gives the connection a name.")
+        .tips(EACH_NODE),
+];
+
+fn echo(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    ctx.reply.bulk(ctx.args.get(1));
+    Ok(())
+}
+
+fn ping(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    match ctx.args.len() {
+        1 => ctx.reply.status("PONG"),
+        2 => ctx.reply.bulk(ctx.args.get(1)),
+        _ => return Err(wrong_arity(ctx.entry)),
+    }
+    Ok(())
+}
+
+fn quit(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    ctx.reply.ok();
+    ctx.client.close = Some(Close::AfterSends);
+    Ok(())
+}
+
+fn select(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let number = ctx.args.integer(1)?;
+    let number = i32::try_from(number).map_err(|_| NOT_AN_INTEGER)?;
+    if ctx.shard.config.cluster_enabled && number != 0 {
+        return Err(CommandError::new("ERR SELECT is not allowed in cluster mode"));
+    }
+    let databases = ctx.partition.databases();
+    let db = usize::try_from(number).ok().filter(|db| *db < databases).ok_or(DB_OUT_OF_RANGE)?;
+    ctx.client.db = db;
+    ctx.reply.ok();
+    Ok(())
+}
