@@ -7,7 +7,7 @@ use crate::command::error::{CommandError, SYNTAX};
 pub(super) const DEFAULT_USER: &[u8] = b"default";
 
 /// The pair of user and password is not known.
-pub(crate) const AUTH_DENIED: CommandError =
+const AUTH_DENIED: CommandError =
     CommandError::new("WRONGPASS invalid username-password pair or user is disabled.");
 
 const NO_PASSWORD: CommandError = CommandError::new(

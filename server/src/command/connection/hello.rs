@@ -57,11 +57,11 @@ fn parse<'a>(ctx: &mut CommandCtx<'a>) -> Result<Wishes<'a>, CommandError> {
     }
     let mut cursor = args.cursor(2.min(args.len()));
     while cursor.remaining() > 0 {
-        if cursor.remaining() > 2 && cursor.take("auth") {
+        if cursor.remaining() > 2 && cursor.accept("auth") {
             ctx.redact(cursor.position());
             ctx.redact(cursor.position() + 1);
             wishes.credentials = cursor.next().zip(cursor.next());
-        } else if let Some(name) = cursor.take_with_value("setname") {
+        } else if let Some(name) = cursor.accept_with_value("setname") {
             check_name(name)?;
             wishes.name = Some(name);
         } else {

@@ -75,14 +75,12 @@ fn parse_pair<'a>(args: Args<'a>, index: usize, filter: &mut Filter<'a>) -> Comm
     match args.get(index).to_ascii_lowercase().as_slice() {
         b"id" => {
             let id = integer.filter(|id| *id > 0);
-            filter.id = Some(
-                id.ok_or(CommandError::new("ERR client-id should be greater than 0"))?,
-            );
+            filter.id =
+                Some(id.ok_or(CommandError::new("ERR client-id should be greater than 0"))?);
         }
         b"maxage" => {
-            let age = integer.ok_or(CommandError::new(
-                "ERR maxage is not an integer or out of range",
-            ))?;
+            let age =
+                integer.ok_or(CommandError::new("ERR maxage is not an integer or out of range"))?;
             let age = u64::try_from(age).ok().filter(|age| *age > 0);
             filter.max_age_s =
                 Some(age.ok_or(CommandError::new("ERR maxage should be greater than 0"))?);

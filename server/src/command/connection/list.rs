@@ -78,8 +78,7 @@ fn write_by_id(ctx: &CommandCtx<'_>, text: &mut Vec<u8>) -> CommandResult {
 
 /// Lines about the clients that fit, in the order in which they came.
 fn write_lines(ctx: &CommandCtx<'_>, text: &mut Vec<u8>, fits: impl Fn(&Client) -> bool) {
-    let mut found: Vec<&Client> =
-        ctx.shard.clients.iter().filter(|client| fits(client)).collect();
+    let mut found: Vec<&Client> = ctx.shard.clients.iter().filter(|client| fits(client)).collect();
     if fits(ctx.client) {
         found.push(ctx.client);
     }
@@ -120,10 +119,8 @@ fn wire_len(args: Args<'_>) -> usize {
 /// Writes the line of one client.
 fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
     let seconds_since = |then_ms: u64| now_ms.saturating_sub(then_ms) / 1000;
-    let (query, capacity) = client
-        .query
-        .as_ref()
-        .map_or((0, 0), |query| (query.bytes.len(), query.bytes.capacity()));
+    let (query, capacity) =
+        client.query.as_ref().map_or((0, 0), |query| (query.bytes.len(), query.bytes.capacity()));
     let replies = &client.replies.bytes;
     let output_len = client.output_len();
     // The command at hand is counted when it has run.

@@ -8,8 +8,6 @@ mod hello;
 mod kill;
 mod list;
 
-pub(crate) use auth::AUTH_DENIED;
-
 use netback::Close;
 
 use super::dispatch::{CommandCtx, CommandResult, wrong_arity};
