@@ -78,10 +78,19 @@ impl FieldType {
 
     /// The value that SET stores: an unsigned field takes a negative argument for the large
     /// number that has the same 64 bits. `None` if the policy is to fail.
+    ///
+    /// As in Redis, a negative argument that lies further below the field's largest value than
+    /// 64 bits can say saturates at that value.
     #[inline]
     pub fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
-        let wide = if self.is_signed { i128::from(value) } else { i128::from(value as u64) };
-        self.narrow(wide, overflow)
+        if !self.is_signed {
+            return self.narrow(i128::from(value as u64), overflow);
+        }
+        let is_out_of_reach = self.bits < 64 && self.max().checked_sub(value).is_none();
+        if is_out_of_reach && overflow == Overflow::Saturate {
+            return Some(self.max());
+        }
+        self.narrow(i128::from(value), overflow)
     }
 
     /// The value that INCRBY stores, given the field's value before. `None` if the policy is to
@@ -182,7 +191,10 @@ mod tests {
         assert_eq!(fits, [Some(255), Some(255), None]);
         let fits = [Wrap, Saturate, Fail].map(|how| field("i8").fit(-129, how));
         assert_eq!(fits, [Some(127), Some(-128), None]);
+        let fits = [i64::MIN, i64::MIN + 127, i64::MIN + 128].map(|v| field("i8").fit(v, Saturate));
+        assert_eq!(fits, [Some(127), Some(127), Some(-128)]);
         assert_eq!(field("i64").fit(i64::MIN, Fail), Some(i64::MIN));
+        assert_eq!(field("i64").fit(i64::MIN, Saturate), Some(i64::MIN));
     }
 
     /// The same by single bits.

@@ -3,6 +3,11 @@
 //! The shortest digits that read back as the same number, in Redis's layout: whole numbers and
 //! short fractions in full, an exponent with its sign otherwise (`1e+20`, `1e-7`).
 
+use crate::integer::{TEXT_LEN_MAX, format_i64};
+
+/// Whole numbers up to here are printed with all their digits, beyond those that tell them apart.
+const INTEGER_MAX: f64 = (1i64 << 62) as f64;
+
 /// The text of a double.
 pub fn format(value: f64) -> String {
     if value.is_nan() {
@@ -14,6 +19,11 @@ pub fn format(value: f64) -> String {
     let sign = if value.is_sign_negative() { "-" } else { "" };
     if value == 0.0 {
         return format!("{sign}0");
+    }
+    if value.trunc() == value && value.abs() <= INTEGER_MAX {
+        let mut room = [0; TEXT_LEN_MAX];
+        let text = format_i64(value as i64, &mut room);
+        return text.iter().map(|byte| char::from(*byte)).collect();
     }
     let (digits, exponent) = shortest(value.abs());
     format!("{sign}{}", layout(&digits, exponent))
@@ -37,9 +47,7 @@ fn shortest(value: f64) -> (String, i32) {
 fn layout(digits: &str, exponent: i32) -> String {
     let len = digits.len() as i32;
     let magnitude = exponent + len - 1;
-    // Whole numbers that a double holds exactly are printed as integers by Redis.
-    let is_small_integer = exponent >= 0 && magnitude < 16;
-    if exponent >= 0 && (magnitude < len + 7 || is_small_integer) {
+    if exponent >= 0 && magnitude < len + 7 {
         return format!("{digits}{}", "0".repeat(exponent as usize));
     }
     if exponent < 0 && (exponent > -7 || magnitude.abs() < 4) {
@@ -74,6 +82,10 @@ mod tests {
             (0.00001, "0.00001"),
             (0.000_000_1, "1e-7"),
             (1e15, "1000000000000000"),
+            (2.68e17, "268000000000000000"),
+            (2.5086448924018723e17, "250864489240187232"),
+            (-4611686018427387904.0, "-4611686018427387904"),
+            (4611686018427388928.0, "4611686018427389000"),
             (123_456_789_012.0, "123456789012"),
             (1.7976931348623157e308, "1.7976931348623157e+308"),
             (5e-324, "5e-324"),

@@ -1,8 +1,12 @@
 //! Glob patterns as KEYS, SCAN MATCH and CONFIG GET take them.
 //!
 //! `*` any bytes, `?` one byte, `[abc]`, `[a-z]`, `[^a]` one byte of a class, `\x` the byte `x`.
-//! A class that is not closed ends with the pattern. The rules are Redis's (`stringmatchlen`);
-//! matching remembers the last star only, so its time is at most the product of both lengths.
+//! A class that is not closed ends with the pattern. The rules are Redis's to the corners:
+//! ranges of a class compare signed bytes; a backslash in a class escapes from the case being
+//! ignored as well; of all patterns only the empty one and a lone star match the empty text; and
+//! a pattern with too many stars matches nothing.
+//!
+//! Matching remembers the last star only, so its time is at most the product of both lengths.
 
 /// Whether letters match in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +17,15 @@ pub enum Case {
     Ignore,
 }
 
+/// How many stars may have something other than stars behind them.
+const STARS_MAX: usize = 1000;
+
 /// Whether `text` matches `pattern` as a whole.
 pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty() || pattern == b"*";
+    }
+    let mut stars = 0;
     let (mut p, mut t) = (0, 0);
     // Where to go on after the last star: its rest of the pattern, and the text it has left.
     let mut retry: Option<(usize, usize)> = None;
@@ -25,6 +36,10 @@ pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
             }
             if p == pattern.len() {
                 return true;
+            }
+            stars += 1;
+            if stars > STARS_MAX {
+                return false;
             }
             retry = Some((p, t));
             continue;
@@ -55,21 +70,20 @@ pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
 
 /// Matches one byte with the first element of `pattern`; returns the element's length.
 fn one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
-    let fold = |byte: u8| if case == Case::Ignore { byte.to_ascii_lowercase() } else { byte };
     match pattern {
         [b'?', ..] => Some(1),
         [b'[', rest @ ..] => {
-            let (matched, len) = class(rest, fold(byte), fold);
+            let (matched, len) = class(rest, byte, case);
             matched.then_some(len + 1)
         }
-        [b'\\', escaped, ..] => (fold(*escaped) == fold(byte)).then_some(2),
-        [literal, ..] => (fold(*literal) == fold(byte)).then_some(1),
+        [b'\\', escaped, ..] => case.same(*escaped, byte).then_some(2),
+        [literal, ..] => case.same(*literal, byte).then_some(1),
         [] => None,
     }
 }
 
 /// Matches a class behind its bracket; returns the length of the class, closing bracket with it.
-fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
+fn class(class: &[u8], byte: u8, case: Case) -> (bool, usize) {
     let negated = class.first() == Some(&b'^');
     let mut at = usize::from(negated);
     let mut matched = false;
@@ -77,7 +91,7 @@ fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
         match &class[at..] {
             [] => break,
             [b'\\', escaped, ..] => {
-                matched |= fold(*escaped) == byte;
+                matched |= *escaped == byte;
                 at += 2;
             }
             [b']', ..] => {
@@ -85,17 +99,38 @@ fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, usize) {
                 break;
             }
             [low, b'-', high, ..] => {
-                let (low, high) = (fold(*low).min(fold(*high)), fold(*low).max(fold(*high)));
-                matched |= (low..=high).contains(&byte);
+                matched |= in_range(*low, *high, byte, case);
                 at += 3;
             }
             [literal, ..] => {
-                matched |= fold(*literal) == byte;
+                matched |= case.same(*literal, byte);
                 at += 1;
             }
         }
     }
     (matched != negated, at)
+}
+
+/// Whether a byte lies between two others, in either order. The order is settled before the case
+/// is dropped, so that `[Z-a]`, which turns into `[z-a]`, matches nothing then.
+fn in_range(one: u8, other: u8, byte: u8, case: Case) -> bool {
+    let (one, other) = (one.cast_signed(), other.cast_signed());
+    let (low, high) = (one.min(other).cast_unsigned(), one.max(other).cast_unsigned());
+    let range = case.fold(low).cast_signed()..=case.fold(high).cast_signed();
+    range.contains(&case.fold(byte).cast_signed())
+}
+
+impl Case {
+    fn fold(self, byte: u8) -> u8 {
+        match self {
+            Case::Keep => byte,
+            Case::Ignore => byte.to_ascii_lowercase(),
+        }
+    }
+
+    fn same(self, one: u8, other: u8) -> bool {
+        self.fold(one) == self.fold(other)
+    }
 }
 
 #[cfg(test)]
@@ -128,12 +163,40 @@ mod tests {
         check("*a", "baba", true);
         check("hell", "hello", false);
         check("\\", "\\", true);
+        check("**", "", false);
+        check("[^", "a", true);
+        check("[", "a", false);
+        check("[a-]", "]", true);
+        check("a***", "a", true);
+        check("a***", "b", false);
+    }
+
+    #[test]
+    fn ranges_compare_signed_bytes() {
+        let check = |pattern: &[u8], byte: u8, expected| {
+            assert_eq!(matches(pattern, &[byte], Case::Keep), expected, "{pattern:?} {byte}");
+        };
+        check(b"[\xe9-b]", b'a', true);
+        check(b"[\xe9-b]", 0xff, true);
+        check(b"[\xe9-b]", b'c', false);
+        check(b"[\xe9-b]", 0xe8, false);
+    }
+
+    #[test]
+    fn too_many_stars_match_nothing() {
+        let most = b"*a".repeat(STARS_MAX);
+        assert!(matches(&most, &[b'a'; STARS_MAX], Case::Keep));
+        assert!(matches(&[&most, b"*".as_slice()].concat(), &[b'a'; STARS_MAX], Case::Keep));
+        let more = b"*a".repeat(STARS_MAX + 1);
+        assert!(!matches(&more, &[b'a'; STARS_MAX + 1], Case::Keep));
     }
 
     #[test]
     fn case_can_be_ignored() {
         assert!(matches(b"H[A-C]LLO\\X", b"hbllox", Case::Ignore));
         assert!(!matches(b"H", b"h", Case::Keep));
+        assert!(!matches(b"[\\H]", b"h", Case::Ignore));
+        assert!(!matches(b"[Z-a]", b"z", Case::Ignore));
     }
 
     #[test]
