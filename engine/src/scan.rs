@@ -146,7 +146,7 @@ impl Partition {
             Tables::One(table) => table,
             Tables::Slots(tables) => {
                 // The hash slot of a random key, so that each key has the same chance.
-                let mut rank = ((word >> 32) * database.len as u64 >> 32) as usize;
+                let mut rank = (((word >> 32) * database.len as u64) >> 32) as usize;
                 tables.iter().filter_map(Option::as_deref).find(|table| {
                     let here = rank < table.len();
                     rank = rank.saturating_sub(table.len());

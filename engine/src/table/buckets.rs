@@ -19,6 +19,7 @@ const PAGE_BUCKETS: usize = 4096 / BUCKET_BYTES;
 pub(crate) struct Buckets {
     len: usize,
     first: Vec<Bucket>,
+    #[allow(clippy::vec_box, reason = "a chunk must not move when the vector grows")]
     chunks: Vec<Box<[Bucket; CHUNK]>>,
     spans: Vec<Span>,
 }

@@ -107,7 +107,7 @@ impl Table {
         let mut word = word;
         for _ in 0..RANDOM_TRIES_MAX {
             word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            let index = (word >> 32) * self.buckets.len() as u64 >> 32;
+            let index = ((word >> 32) * self.buckets.len() as u64) >> 32;
             let place = (word >> 24 & (RANDOM_PLACES - 1)) as usize;
             if let Some(block) = self.block_at(slabs, index as usize, place) {
                 return Some(block);

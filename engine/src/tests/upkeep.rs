@@ -112,12 +112,12 @@ fn sparse_spans_are_emptied_after_deletions() {
         maintain_all(&mut partition);
         partition.validate();
         let sparse = partition.memory();
-        let ratio = |memory: crate::Memory, keys: u64| memory.committed as f64 / keys as f64;
-        let before = ratio(full, count);
-        let after = ratio(sparse, left.len() as u64);
+        // Sixteen spare spans are kept, and each class of overflow blocks has one that is not full.
+        let spare = 26 * 65536;
+        let before = full.committed as f64 / count as f64;
+        let after = sparse.committed.saturating_sub(spare) as f64 / left.len() as f64;
         println!("committed bytes a key: {before:.1} before, {after:.1} after");
-        // A megabyte of spare spans is kept.
-        assert!(cfg!(miri) || after - 52.5 < 1.3 * before, "{before:.1} {after:.1}");
+        assert!(cfg!(miri) || after < 1.3 * before, "{before:.1} {after:.1}");
         for name in left {
             assert_eq!(get(&mut partition, 0, name.as_bytes()).unwrap(), value);
         }
