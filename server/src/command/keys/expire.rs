@@ -1,7 +1,5 @@
 //! Expire times: EXPIRE and its kin, TTL and its kin, PERSIST.
 
-use engine::DeleteCause;
-
 use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::CommandError;
@@ -95,14 +93,8 @@ fn set_time(ctx: &mut CommandCtx<'_>, unit: Unit, origin: Origin) -> CommandResu
         ctx.reply.integer(0);
         return Ok(());
     }
-    match u64::try_from(at_ms) {
-        Ok(at_ms) if at_ms > ctx.partition.now_ms() => {
-            ctx.partition.expire_at(db, &key, at_ms)?;
-        }
-        _ => {
-            ctx.partition.delete(db, &key, DeleteCause::Command);
-        }
-    }
+    // A time that is over deletes the key, however long it is over.
+    ctx.partition.expire_at(db, &key, at_ms.max(0) as u64)?;
     ctx.reply.integer(1);
     Ok(())
 }
@@ -126,8 +118,7 @@ pub(super) fn pexpireat(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// Answers the key's time; -1 without one, -2 without the key. Seconds are rounded.
 fn answer_time(ctx: &mut CommandCtx<'_>, unit: Unit, origin: Origin) -> CommandResult {
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let found = ctx.partition.read_type(db, &key, false);
-    let answer = match found.and_then(|_| ctx.partition.expire_time(db, &key)) {
+    let answer = match ctx.partition.expire_time(db, &key) {
         None => -2,
         Some(None) => -1,
         Some(Some(at_ms)) => {

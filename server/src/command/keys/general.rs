@@ -1,6 +1,6 @@
 //! DEL, EXISTS, TYPE, TOUCH, RENAME, COPY, MOVE.
 
-use engine::DeleteCause;
+use engine::{DeleteCause, Transfer};
 
 use crate::command::args::Cursor;
 use crate::command::dispatch::{CommandCtx, CommandResult};
@@ -24,7 +24,10 @@ fn count(ctx: &mut CommandCtx<'_>, touch: bool) -> CommandResult {
     let mut found = 0;
     for index in 1..ctx.args.len() {
         let key = ctx.key(index);
-        found += usize::from(ctx.partition.read_type(ctx.client.db, &key, touch).is_some());
+        let db = ctx.client.db;
+        let exists =
+            if touch { ctx.partition.touch_key(db, &key) } else { ctx.partition.exists(db, &key) };
+        found += usize::from(exists);
     }
     ctx.reply.count(found);
     Ok(())
@@ -40,7 +43,7 @@ pub(super) fn touch(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn type_of(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let found = ctx.partition.read_type(ctx.client.db, &key, false);
+    let found = ctx.partition.type_of(ctx.client.db, &key);
     ctx.reply.status(found.map_or("none", |value_type| value_type.name()));
     Ok(())
 }
@@ -57,17 +60,13 @@ pub(super) fn renamenx(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Renames; `false`: the other name is taken, or is the same.
+/// Renames; `false`: the other name is taken.
 fn rename_to(ctx: &mut CommandCtx<'_>, replace: bool) -> Result<bool, CommandError> {
-    let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.client.db);
-    if !ctx.partition.exists(db, &from) {
-        return Err(NO_SUCH_KEY);
+    let (from, to) = (ctx.key(1), ctx.key(2));
+    match ctx.partition.rename(ctx.client.db, &from, &to, replace)? {
+        Transfer::SourceMissing => Err(NO_SUCH_KEY),
+        outcome => Ok(outcome == Transfer::Done),
     }
-    if from.bytes == to.bytes || (!replace && ctx.partition.exists(db, &to)) {
-        return Ok(false);
-    }
-    ctx.partition.rename(db, &from, &to, replace)?;
-    Ok(true)
 }
 
 /// A database number.
@@ -117,12 +116,8 @@ pub(super) fn copy(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if parsed.db == db && from.bytes == to.bytes {
         return Err(SAME_OBJECT);
     }
-    let copied = ctx.partition.read_type(db, &from, true).is_some()
-        && (parsed.replace || !ctx.partition.exists(parsed.db, &to));
-    if copied {
-        ctx.partition.copy(db, &from, parsed.db, &to, parsed.replace)?;
-    }
-    ctx.reply.integer(i64::from(copied));
+    let outcome = ctx.partition.copy(db, &from, parsed.db, &to, parsed.replace)?;
+    ctx.reply.integer(i64::from(outcome == Transfer::Done));
     Ok(())
 }
 
@@ -135,10 +130,7 @@ pub(super) fn move_key(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if to_db == db {
         return Err(SAME_OBJECT);
     }
-    let moved = ctx.partition.exists(db, &key) && !ctx.partition.exists(to_db, &key);
-    if moved {
-        ctx.partition.move_key(db, &key, to_db)?;
-    }
-    ctx.reply.integer(i64::from(moved));
+    let outcome = ctx.partition.move_key(db, &key, to_db)?;
+    ctx.reply.integer(i64::from(outcome == Transfer::Done));
     Ok(())
 }

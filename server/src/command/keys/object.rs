@@ -40,7 +40,7 @@ pub(super) fn help(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// Whether the key of an OBJECT subcommand exists; answers null if not.
 fn found(ctx: &mut CommandCtx<'_>) -> bool {
     let key = ctx.key(2);
-    let found = ctx.partition.read_type(ctx.client.db, &key, false).is_some();
+    let found = ctx.partition.exists(ctx.client.db, &key);
     if !found {
         ctx.reply.null();
     }

@@ -1,7 +1,5 @@
 //! KEYS, SCAN, RANDOMKEY.
 
-use std::cell::Cell;
-
 use encodings::glob::Case;
 
 use crate::command::args::Args;
@@ -93,25 +91,13 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let parsed = ScanArgs::parse(ctx.args)?;
     // The cursor goes first, and is known last.
     let mut keys = Reply::new(ctx.shard.take_buffer(), ctx.reply.protocol());
-    let (mut found, seen) = (0, Cell::new(0));
-    let mut next = cursor;
-    loop {
-        next = ctx.partition.scan(
-            ctx.client.db,
-            next,
-            parsed.count - seen.get(),
-            |key, value_type| {
-                seen.set(seen.get() + 1);
-                if parsed.wants(key, value_type.name()) {
-                    keys.bulk(key);
-                    found += 1;
-                }
-            },
-        );
-        if next == 0 || seen.get() >= parsed.count {
-            break;
+    let mut found = 0;
+    let next = ctx.partition.scan(ctx.client.db, cursor, parsed.count, |key, value_type| {
+        if parsed.wants(key, value_type.name()) {
+            keys.bulk(key);
+            found += 1;
         }
-    }
+    });
     ctx.reply.array(2);
     ctx.reply.bulk_integer(next as i64);
     ctx.reply.array(found);
