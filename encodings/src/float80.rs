@@ -1,16 +1,30 @@
 //! The 80-bit floating-point numbers of x86-64, in which Redis computes INCRBYFLOAT.
 //!
-//! Clients see the arithmetic in the text: 128 + 0.1 is `128.10000000000000001`. Parsing and
-//! addition are `rustc_apfloat`'s; the text is `%.17Lf` without the zeros at its end.
+//! Clients see the arithmetic in the text: 128 + 0.1 is `128.10000000000000001`. Sums and rare
+//! texts are left to `rustc_apfloat`. Numbers of up to 38 digits with few of them behind the
+//! point, which are what clients send and what a sum's text is, are read by one division of
+//! 128-bit integers: 20 digits in 0.2 us, not 3.9.
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round, Status};
 
+use crate::integer::{TEXT_LEN_MAX, format_i64};
+use crate::literal::{Finite, Literal};
+
 /// The longest text that is read; Redis's limit.
-const TEXT_LEN_MAX: usize = 5 * 1024 - 1;
+const READ_LEN_MAX: usize = 5 * 1024 - 1;
 
 /// Digits behind the point.
 const FRACTION_DIGITS: usize = 17;
+/// What a number is multiplied with so that these digits are whole.
+const FRACTION_SCALE: u64 = 10u64.pow(FRACTION_DIGITS as u32);
+
+/// The largest power of ten that leaves the two highest of 64 bits clear.
+const POWER_MAX: u32 = 18;
+
+const EXPONENT_BIAS: i32 = 16383;
+/// Bits of a mantissa behind its first one.
+const MANTISSA_POINT: i32 = 63;
 
 /// An extended-precision number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,30 +33,21 @@ pub struct Float80(X87DoubleExtended);
 impl Float80 {
     /// An integer, exactly.
     pub fn from_i64(value: i64) -> Self {
-        Self(X87DoubleExtended::from_i128(i128::from(value)).value)
+        Self(rounded(value < 0, u128::from(value.unsigned_abs()), 0, false))
     }
 
     /// Reads a whole text as C's `strtold` does: decimal or hexadecimal, `inf`, `infinity`. Not a
     /// number, a number out of range, or one too small to tell from zero are refused, as by Redis.
     pub fn parse(text: &[u8]) -> Option<Self> {
-        if text.is_empty() || text.len() > TEXT_LEN_MAX {
+        if text.len() > READ_LEN_MAX {
             return None;
         }
-        let text = std::str::from_utf8(text).ok()?;
-        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let negative = text.starts_with('-');
-        if unsigned.eq_ignore_ascii_case("inf") || unsigned.eq_ignore_ascii_case("infinity") {
-            let infinity = X87DoubleExtended::INFINITY;
-            return Some(Self(if negative { -infinity } else { infinity }));
-        }
-        let literal = literal(unsigned)?;
-        let parsed = X87DoubleExtended::from_str_r(&literal, Round::NearestTiesToEven).ok()?;
-        if parsed.status.contains(Status::OVERFLOW)
-            || (parsed.status.contains(Status::UNDERFLOW) && parsed.value.is_zero())
-        {
-            return None;
-        }
-        Some(Self(if negative { -parsed.value } else { parsed.value }))
+        let number = match Literal::parse(text)? {
+            Literal::Infinity { is_negative: true } => -X87DoubleExtended::INFINITY,
+            Literal::Infinity { is_negative: false } => X87DoubleExtended::INFINITY,
+            Literal::Finite(finite) => read_short(&finite).or_else(|| read_any(finite))?,
+        };
+        Some(Self(number))
     }
 
     /// Whether it is neither infinite nor not a number.
@@ -62,13 +67,12 @@ impl Float80 {
         let bits = self.0.to_bits();
         let (mantissa, exponent) = (bits as u64, (bits >> 64) as i32 & 0x7fff);
         // The mantissa's last bit is worth two to this power; denormals share the smallest one.
-        let power = exponent.max(1) - 16383 - 63;
-        let digits = if power >= 0 {
-            shifted_digits(mantissa, power as u32)
+        let power = exponent.max(1) - EXPONENT_BIAS - MANTISSA_POINT;
+        if power >= 0 {
+            shifted_text(sign, mantissa, power as u32)
         } else {
-            fraction_digits(mantissa, power.unsigned_abs())
-        };
-        if digits == "0" { digits } else { format!("{sign}{digits}") }
+            fraction_text(sign, mantissa, power.unsigned_abs())
+        }
     }
 }
 
@@ -80,42 +84,62 @@ impl std::ops::Add for Float80 {
     }
 }
 
-/// A number without sign in a form that the parser takes, if it is one at all.
-fn literal(text: &str) -> Option<String> {
-    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    let (body, mark, radix) = match hex {
-        Some(rest) => (rest, ['p', 'P'], 16),
-        None => (text, ['e', 'E'], 10),
-    };
-    let (mantissa, exponent) = match body.split_once(mark) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (body, None),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let all_digits = |digits: &str| digits.chars().all(|c| c.is_digit(radix));
-    if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction) {
-        return None;
+/// Reads a decimal number that is a quotient or product of integers of 128 bits.
+fn read_short(finite: &Finite<'_>) -> Option<X87DoubleExtended> {
+    let (mantissa, exponent) = finite.decimal()?;
+    let power = u32::try_from(exponent.unsigned_abs()).ok().filter(|power| *power <= POWER_MAX)?;
+    let scale = 10u64.pow(power);
+    if exponent >= 0 {
+        let value = mantissa.checked_mul(u128::from(scale))?;
+        return Some(rounded(finite.is_negative, value, 0, false));
     }
-    let exponent = match exponent {
-        None => 0,
-        Some(exponent) => {
-            let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                return None;
-            }
-            // Beyond this every number is out of range anyway.
-            let magnitude = digits.parse::<i64>().unwrap_or(i64::MAX).min(100_000);
-            if exponent.starts_with('-') { -magnitude } else { magnitude }
-        }
-    };
-    let (prefix, mark) = if radix == 16 { ("0x", 'p') } else { ("", 'e') };
-    let point = if fraction.is_empty() { "" } else { "." };
-    let whole = if whole.is_empty() { "0" } else { whole };
-    Some(format!("{prefix}{whole}{point}{fraction}{mark}{exponent}"))
+    if mantissa == 0 {
+        return Some(rounded(finite.is_negative, 0, 0, false));
+    }
+    // A dividend of 128 bits and a divisor of 62 make a quotient of at least 66: those of the
+    // mantissa, and more than one to round by.
+    let (up, scale_up) = (mantissa.leading_zeros(), scale.leading_zeros() - 2);
+    let (dividend, divisor) = (mantissa << up, u128::from(scale << scale_up));
+    let (quotient, rest) = (dividend / divisor, dividend % divisor);
+    let exponent = scale_up as i32 - up as i32;
+    Some(rounded(finite.is_negative, quotient, exponent, rest != 0))
 }
 
-/// Decimal digits of `mantissa * 2^power`.
-fn shifted_digits(mantissa: u64, power: u32) -> String {
+/// Reads any number.
+fn read_any(finite: Finite<'_>) -> Option<X87DoubleExtended> {
+    let text = finite.to_text();
+    let parsed = X87DoubleExtended::from_str_r(&text, Round::NearestTiesToEven).ok()?;
+    if parsed.status.contains(Status::OVERFLOW) || (parsed.value.is_zero() && !finite.is_zero()) {
+        return None;
+    }
+    Some(if finite.is_negative { -parsed.value } else { parsed.value })
+}
+
+/// `value * 2^exponent`, and a little more if `has_rest`, rounded to the nearest number, ties to
+/// even. If there is a rest, `value` has at least 65 bits. The result is in the normal range.
+fn rounded(is_negative: bool, value: u128, exponent: i32, has_rest: bool) -> X87DoubleExtended {
+    let sign = u128::from(is_negative) << 79;
+    if value == 0 {
+        return X87DoubleExtended::from_bits(sign);
+    }
+    let up = value.leading_zeros();
+    let value = value << up;
+    let mut exponent = exponent - up as i32 + 64;
+    let (mut mantissa, below) = ((value >> 64) as u64, value as u64);
+    let half = 1 << 63;
+    if below > half || (below == half && (has_rest || mantissa % 2 == 1)) {
+        mantissa = mantissa.wrapping_add(1);
+        if mantissa == 0 {
+            mantissa = 1 << 63;
+            exponent += 1;
+        }
+    }
+    let biased = (exponent + MANTISSA_POINT + EXPONENT_BIAS) as u128;
+    X87DoubleExtended::from_bits(sign | biased << 64 | u128::from(mantissa))
+}
+
+/// The text of `mantissa * 2^power`, which has no fraction.
+fn shifted_text(sign: &str, mantissa: u64, power: u32) -> String {
     const LIMB: u64 = 1_000_000_000;
     let mut limbs = vec![mantissa % LIMB, mantissa / LIMB % LIMB, mantissa / LIMB / LIMB];
     let mut left = power;
@@ -132,73 +156,40 @@ fn shifted_digits(mantissa: u64, power: u32) -> String {
         }
         left -= shift;
     }
-    let text: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
-    let trimmed = text.trim_start_matches('0');
-    if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
+    let digits: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
+    // A number that isn't zero has its mantissa's highest bit set here.
+    format!("{sign}{}", digits.trim_start_matches('0'))
 }
 
-/// Decimal digits of `mantissa / 2^power`, rounded to the nearest (ties to even) 17th digit.
-fn fraction_digits(mantissa: u64, power: u32) -> String {
+/// The text of `mantissa / 2^power`, rounded to the nearest (ties to even) 17th digit.
+fn fraction_text(sign: &str, mantissa: u64, power: u32) -> String {
     // The product has at most 121 bits.
-    let scaled = u128::from(mantissa) * 10u128.pow(FRACTION_DIGITS as u32);
-    let rounded = if power >= 127 {
+    let scaled = u128::from(mantissa) * u128::from(FRACTION_SCALE);
+    let scaled = if power >= 127 {
         0
     } else {
         let (quotient, rest) = (scaled >> power, scaled & ((1 << power) - 1));
         let half = 1u128 << (power - 1);
         quotient + u128::from(rest > half || (rest == half && quotient % 2 == 1))
     };
-    let digits = format!("{rounded:0>width$}", width = FRACTION_DIGITS + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - FRACTION_DIGITS);
-    let fraction = fraction.trim_end_matches('0');
-    if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
+    if scaled == 0 {
+        return "0".to_owned();
+    }
+    let scale = u128::from(FRACTION_SCALE);
+    let (whole, fraction) = ((scaled / scale) as i64, (scaled % scale) as u64);
+    let mut text = String::with_capacity(1 + TEXT_LEN_MAX + 1 + FRACTION_DIGITS);
+    text.push_str(sign);
+    let mut room = [0; TEXT_LEN_MAX];
+    text.extend(format_i64(whole, &mut room).iter().map(|byte| char::from(*byte)));
+    if fraction > 0 {
+        text.push('.');
+        // A one in front keeps the zeros.
+        let digits = &format_i64((FRACTION_SCALE + fraction) as i64, &mut room)[1..];
+        let len = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+        text.extend(digits[..len].iter().map(|byte| char::from(*byte)));
+    }
+    text
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(left: &str, right: &str, expected: &str) {
-        let parse = |text: &str| Float80::parse(text.as_bytes()).expect("a number");
-        assert_eq!((parse(left) + parse(right)).to_text(), expected, "{left} + {right}");
-    }
-
-    #[test]
-    fn sums_of_redis() {
-        check("128", "0.1", "128.10000000000000001");
-        check("127", "0.1", "127.1");
-        check("3", "1.1", "4.1");
-        check("1.5", "-1.5", "0");
-        check("0", "-0.0", "0");
-        check("1e20", "0", "100000000000000000000");
-        check("0x10", "0x.8p1", "17");
-        check(".5", "5.", "5.5");
-        check("17179869184", "1", "17179869185");
-        check("-1e-18", "0", "0");
-        check("5e-18", "0", "0");
-        check("5.1e-18", "0", "0.00000000000000001");
-    }
-
-    #[test]
-    fn other_texts_are_refused() {
-        for text in [
-            "",
-            " 1",
-            "1 ",
-            "1x",
-            "nan",
-            "e5",
-            "1e",
-            ".",
-            "-",
-            "+-1",
-            "0x",
-            "1e100000",
-            "1e-100000",
-            "1\0",
-        ] {
-            assert_eq!(Float80::parse(text.as_bytes()), None, "{text}");
-        }
-        assert!(!Float80::parse(b"-Infinity").expect("an infinity").is_finite());
-    }
-}
+mod tests;

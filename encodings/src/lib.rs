@@ -9,6 +9,7 @@ pub mod double;
 pub mod float80;
 pub mod glob;
 pub mod integer;
+mod literal;
 pub mod lzf;
 pub mod rdb;
 
