@@ -1,9 +1,24 @@
-//! The text of doubles, as scores and RESP3 doubles show it.
+//! Doubles and their texts, as scores and RESP3 doubles show them.
 //!
-//! The shortest digits that read back as the same number, in Redis's layout: whole numbers and
-//! short fractions in full, an exponent with its sign otherwise (`1e+20`, `1e-7`).
+//! Redis's texts read back as the same number and are nearly always the shortest that do, but not
+//! always (`4e23` is printed as `399999999999999970000000`), so this must be the same algorithm:
+//! Grisu2 of Florian Loitsch ("Printing Floating-Point Numbers Quickly and Accurately with
+//! Integers", 2010). In outline:
+//!
+//! 1. The number and the two points halfway to its neighbours are scaled by a power of ten, kept
+//!    to 64 bits, so that their binary exponent falls in a range where the digits before the
+//!    point fit in 32 bits.
+//! 2. Digits of the upper point are made, until what is left of it is less than the distance of
+//!    the two points: the number of those digits lies between them.
+//! 3. The last digit is counted down while that brings it closer to the number.
+
+use std::sync::LazyLock;
+
+use rustc_apfloat::Float;
+use rustc_apfloat::ieee::{Double, X87DoubleExtended};
 
 use crate::integer::{TEXT_LEN_MAX, format_i64};
+use crate::literal::{Finite, Literal};
 
 /// Whole numbers up to here are printed with all their digits, beyond those that tell them apart.
 const INTEGER_MAX: f64 = (1i64 << 62) as f64;
@@ -13,87 +28,231 @@ pub fn format(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
     }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
-    }
     let sign = if value.is_sign_negative() { "-" } else { "" };
+    if value.is_infinite() {
+        return format!("{sign}inf");
+    }
     if value == 0.0 {
         return format!("{sign}0");
     }
+    let mut room = [0; TEXT_LEN_MAX];
     if value.trunc() == value && value.abs() <= INTEGER_MAX {
-        let mut room = [0; TEXT_LEN_MAX];
-        let text = format_i64(value as i64, &mut room);
-        return text.iter().map(|byte| char::from(*byte)).collect();
+        return format_i64(value as i64, &mut room).iter().map(|byte| char::from(*byte)).collect();
     }
-    let (digits, exponent) = shortest(value.abs());
-    format!("{sign}{}", layout(&digits, exponent))
+    let Digits { number, exponent } = digits(value.abs());
+    let mut text = String::with_capacity(32);
+    text.push_str(sign);
+    layout(&mut text, format_i64(number as i64, &mut room), exponent);
+    text
 }
 
-/// The shortest digits and the power of ten of their last one.
-fn shortest(value: f64) -> (String, i32) {
-    let mut buffer = zmij::Buffer::new();
-    let text = buffer.format_finite(value);
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let mut exponent = exponent.parse::<i32>().unwrap_or(0) - fraction.len() as i32;
-    let mut digits = format!("{whole}{fraction}").trim_start_matches('0').to_owned();
-    while digits.len() > 1 && digits.ends_with('0') {
-        digits.pop();
-        exponent += 1;
-    }
-    (digits, exponent)
+/// Reads a whole text as C's `strtod` does: decimal or hexadecimal, `inf`, `infinity`. Not a
+/// number, a number out of range, or one too small to tell from zero are refused, as by Redis.
+pub fn parse(text: &[u8]) -> Option<f64> {
+    let (magnitude, is_negative) = match Literal::parse(text)? {
+        Literal::Infinity { is_negative } => (f64::INFINITY, is_negative),
+        Literal::Finite(finite) => (parse_finite(finite, text)?, finite.is_negative),
+    };
+    Some(if is_negative { -magnitude } else { magnitude })
 }
 
-fn layout(digits: &str, exponent: i32) -> String {
-    let len = digits.len() as i32;
-    let magnitude = exponent + len - 1;
-    if exponent >= 0 && magnitude < len + 7 {
-        return format!("{digits}{}", "0".repeat(exponent as usize));
+fn parse_finite(finite: Finite<'_>, text: &[u8]) -> Option<f64> {
+    let value = if finite.is_hex {
+        let parsed = finite.to_text().parse::<Double>().ok()?;
+        f64::from_bits(parsed.to_bits() as u64)
+    } else {
+        std::str::from_utf8(text).ok()?.parse::<f64>().ok()?.abs()
+    };
+    let is_lost = value == 0.0 && !finite.is_zero();
+    (value.is_finite() && !is_lost).then_some(value)
+}
+
+/// `number * 10^exponent`, of at most 17 digits.
+struct Digits {
+    number: u64,
+    exponent: i32,
+}
+
+/// `fraction * 2^exponent`.
+#[derive(Clone, Copy)]
+struct Scaled {
+    fraction: u64,
+    exponent: i32,
+}
+
+impl Scaled {
+    fn of(value: f64) -> Self {
+        let bits = value.to_bits();
+        let fraction = bits & (HIDDEN_BIT - 1);
+        match (bits >> 52) as i32 & 0x7ff {
+            0 => Self { fraction, exponent: 1 - EXPONENT_BIAS },
+            biased => Self { fraction: fraction | HIDDEN_BIT, exponent: biased - EXPONENT_BIAS },
+        }
     }
-    if exponent < 0 && (exponent > -7 || magnitude.abs() < 4) {
-        let point = len + exponent;
-        return if point <= 0 {
-            format!("0.{}{digits}", "0".repeat(-point as usize))
+
+    /// The same number with the highest bit set.
+    fn normalized(self) -> Self {
+        let up = self.fraction.leading_zeros();
+        Self { fraction: self.fraction << up, exponent: self.exponent - up as i32 }
+    }
+
+    /// The points halfway to the neighbours below and above, with the latter's exponent when
+    /// normalized. At a power of two the neighbour below is half as far away.
+    fn halfway(self) -> (Self, Self) {
+        let upper =
+            Self { fraction: self.fraction * 2 + 1, exponent: self.exponent - 1 }.normalized();
+        let up = if self.fraction == HIDDEN_BIT { 2 } else { 1 };
+        let (fraction, exponent) = ((self.fraction << up) - 1, self.exponent - up);
+        let lower = fraction << (exponent - upper.exponent);
+        (Self { fraction: lower, exponent: upper.exponent }, upper)
+    }
+
+    /// The product, its lower half rounded away.
+    fn times(self, other: Self) -> Self {
+        let product = u128::from(self.fraction) * u128::from(other.fraction) + (1 << 63);
+        Self { fraction: (product >> 64) as u64, exponent: self.exponent + other.exponent + 64 }
+    }
+}
+
+const HIDDEN_BIT: u64 = 1 << 52;
+const EXPONENT_BIAS: i32 = 1023 + 52;
+
+/// Every eighth power of ten, from this one.
+const POWER_FIRST: i32 = -348;
+const POWER_STEP: i32 = 8;
+const POWER_COUNT: i32 = 87;
+
+/// Bounds of the exponent that scaling leads to.
+const SCALED_MIN: i32 = -60;
+const SCALED_MAX: i32 = -32;
+
+/// The powers, rounded to 64 bits: what an 80-bit number has.
+static POWERS: LazyLock<Vec<Scaled>> = LazyLock::new(|| {
+    let power = |index| {
+        let text = format!("1e{}", POWER_FIRST + index * POWER_STEP);
+        let bits = text.parse::<X87DoubleExtended>().map_or(0, Float::to_bits);
+        let biased = (bits >> 64) as i32;
+        Scaled { fraction: bits as u64, exponent: biased - 16383 - 63 }
+    };
+    (0..POWER_COUNT).map(power).collect()
+});
+
+/// A power of ten that scales a normalized number with this exponent into the bounds, and its
+/// decimal exponent. Where two do, which one is taken shows in the digits.
+fn scale_for(exponent: i32) -> (Scaled, i32) {
+    // An estimate of the decimal exponent, cut towards zero.
+    let estimate = (f64::from(-(exponent + POWER_COUNT)) * std::f64::consts::LOG10_2) as i32;
+    let mut index = (estimate - POWER_FIRST) / POWER_STEP;
+    loop {
+        let power = POWERS[index as usize];
+        let scaled = exponent + power.exponent + 64;
+        if scaled < SCALED_MIN {
+            index += 1;
+        } else if scaled > SCALED_MAX {
+            index -= 1;
         } else {
-            let (whole, fraction) = digits.split_at(point as usize);
-            format!("{whole}.{fraction}")
-        };
-    }
-    let (first, rest) = digits.split_at(1);
-    let point = if rest.is_empty() { "" } else { "." };
-    format!("{first}{point}{rest}e{magnitude:+}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_redis() {
-        for (value, expected) in [
-            (0.0, "0"),
-            (-0.0, "-0"),
-            (1.0, "1"),
-            (-1.5, "-1.5"),
-            (3.125, "3.125"),
-            (0.1, "0.1"),
-            (1e20, "1e+20"),
-            (12_345_678_901_234_567_000.0, "12345678901234567000"),
-            (0.00001, "0.00001"),
-            (0.000_000_1, "1e-7"),
-            (1e15, "1000000000000000"),
-            (2.68e17, "268000000000000000"),
-            (2.5086448924018723e17, "250864489240187232"),
-            (-4611686018427387904.0, "-4611686018427387904"),
-            (4611686018427388928.0, "4611686018427389000"),
-            (123_456_789_012.0, "123456789012"),
-            (1.7976931348623157e308, "1.7976931348623157e+308"),
-            (5e-324, "5e-324"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-            (f64::NAN, "nan"),
-        ] {
-            assert_eq!(format(value), expected);
+            return (power, POWER_FIRST + index * POWER_STEP);
         }
     }
 }
+
+/// The digits of a positive finite number.
+fn digits(value: f64) -> Digits {
+    let value = Scaled::of(value);
+    let (lower, upper) = value.halfway();
+    let (scale, decimal_exponent) = scale_for(upper.exponent);
+    let value = value.normalized().times(scale);
+    // The products are off by up to one unit; the points move inwards by that.
+    let lower = lower.times(scale).fraction + 1;
+    let mut upper = upper.times(scale);
+    upper.fraction -= 1;
+    let mut digits = shortest(upper, upper.fraction - value.fraction, upper.fraction - lower);
+    digits.exponent -= decimal_exponent;
+    digits
+}
+
+/// Digits of `upper` until what is left is at most `width`, then brought closer to the number,
+/// which lies `below` under it. Both are in units of the last bit of `upper`.
+fn shortest(upper: Scaled, below: u64, width: u64) -> Digits {
+    let point = -upper.exponent as u32;
+    let one = 1u64 << point;
+    let (mut whole, mut part) = (upper.fraction >> point, upper.fraction & (one - 1));
+    let mut number = 0;
+    // The digits before the point: at most ten.
+    for exponent in (0..10).rev() {
+        let unit = 10u64.pow(exponent);
+        number = number * 10 + whole / unit;
+        whole %= unit;
+        let rest = (whole << point) + part;
+        if rest <= width {
+            let number = closer(number, rest, below, width, unit << point);
+            return Digits { number, exponent: exponent as i32 };
+        }
+    }
+    // Those behind it, for which everything but the point moves up.
+    let (mut below, mut width, mut exponent) = (below, width, 0);
+    loop {
+        part *= 10;
+        width = width.wrapping_mul(10);
+        below = below.wrapping_mul(10);
+        exponent -= 1;
+        number = number * 10 + (part >> point);
+        part &= one - 1;
+        if part < width {
+            return Digits { number: closer(number, part, below, width, one), exponent };
+        }
+    }
+}
+
+/// Counts the last digit down while the digits, which are `rest` under the upper point, stay
+/// above the lower one and come closer to the number. A step of that digit is `unit`.
+fn closer(mut number: u64, mut rest: u64, below: u64, width: u64, unit: u64) -> u64 {
+    while rest < below && width - rest >= unit {
+        let next = rest + unit;
+        if next >= below && below - rest <= next - below {
+            break;
+        }
+        number -= 1;
+        rest = next;
+    }
+    number
+}
+
+/// Writes digits in full or with an exponent, whichever Redis takes.
+fn layout(text: &mut String, digits: &[u8], exponent: i32) {
+    let push = |text: &mut String, digits: &[u8]| {
+        text.extend(digits.iter().map(|digit| char::from(*digit)));
+    };
+    let zeros = |text: &mut String, count: i32| (0..count).for_each(|_| text.push('0'));
+    let len = digits.len() as i32;
+    // The exponent of the first digit.
+    let leading = exponent + len - 1;
+    if exponent >= 0 && leading.abs() < len + 7 {
+        push(text, digits);
+        zeros(text, exponent);
+    } else if exponent < 0 && (exponent > -7 || leading.abs() < 4) {
+        let point = len + exponent;
+        if point > 0 {
+            let (whole, fraction) = digits.split_at(point as usize);
+            push(text, whole);
+            text.push('.');
+            push(text, fraction);
+        } else {
+            text.push_str("0.");
+            zeros(text, -point);
+            push(text, digits);
+        }
+    } else {
+        let (first, rest) = digits.split_at(1);
+        push(text, first);
+        if !rest.is_empty() {
+            text.push('.');
+            push(text, rest);
+        }
+        text.push_str(if leading < 0 { "e-" } else { "e+" });
+        push(text, format_i64(i64::from(leading.abs()), &mut [0; TEXT_LEN_MAX]));
+    }
+}
+
+#[cfg(test)]
+mod tests;
