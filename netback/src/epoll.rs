@@ -270,7 +270,8 @@ impl Backend for Epoll {
     }
 
     fn listen(&mut self, address: &Address, options: &ListenOptions) -> io::Result<ListenerId> {
-        let (mut socket, address) = socket::listen(address, options)?;
+        let (descriptor, address) = socket::listen(address, options, true)?;
+        let mut socket = Listener::new(descriptor, &address);
         let index = self.listeners.len();
         socket.register(self.poll.registry(), Token(LISTENER_BIT | index))?;
         self.listeners.push(Some(ListenerState { socket, address, ready: false }));
@@ -293,7 +294,7 @@ impl Backend for Epoll {
     }
 
     fn adopt(&mut self, mut socket: Socket, options: &SocketOptions) -> io::Result<ConnId> {
-        socket.set_options(options)?;
+        socket.set_options(options);
         let (peer, local) = (socket.peer_address(), socket.local_address());
         let id = self.conns.next_id();
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -434,7 +435,9 @@ fn now() -> Instant {
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
     )
 }
 

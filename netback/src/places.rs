@@ -61,8 +61,8 @@ impl<T> Places<T> {
             && place.generation == id.generation
             && place.value.is_none()
         {
-            // Tokens have room for 31 bits of it.
-            place.generation = (place.generation + 1) & 0x7fff_ffff;
+            // Tokens have room for 28 bits of it.
+            place.generation = (place.generation + 1) & 0x0fff_ffff;
             self.free.push(id.index);
         }
     }
@@ -70,6 +70,12 @@ impl<T> Places<T> {
     /// All values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.value.as_ref())
+    }
+
+    /// All values, to be changed.
+    #[cfg_attr(not(test), allow(dead_code, reason = "used by some backends"))]
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|place| place.value.as_mut())
     }
 
     /// Bytes of the table.

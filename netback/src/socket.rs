@@ -1,7 +1,7 @@
-//! Sockets of the epoll backend: TCP and Unix streams under one type.
+//! Sockets: opening and options for both backends, and the streams of the epoll backend.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,8 +36,9 @@ pub(crate) enum Listener {
 pub(crate) fn listen(
     address: &Address,
     options: &ListenOptions,
-) -> io::Result<(Listener, Address)> {
-    match address {
+    nonblocking: bool,
+) -> io::Result<(OwnedFd, Address)> {
+    let socket = match address {
         Address::Tcp(address) => {
             let domain = Domain::for_address(*address);
             let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
@@ -45,12 +46,8 @@ pub(crate) fn listen(
             if domain == Domain::IPV6 {
                 socket.set_only_v6(true)?;
             }
-            socket.set_nonblocking(true)?;
             socket.bind(&SockAddr::from(*address))?;
-            socket.listen(backlog(options))?;
-            let listener = std::net::TcpListener::from(socket);
-            let bound = Address::Tcp(listener.local_addr()?);
-            Ok((Listener::Tcp(mio::net::TcpListener::from_std(listener)), bound))
+            socket
         }
         Address::Unix(path) => {
             // A file left behind by an earlier process would make bind fail.
@@ -59,19 +56,44 @@ pub(crate) fn listen(
                 _ => {}
             }
             let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            socket.set_nonblocking(true)?;
             socket.bind(&SockAddr::unix(path)?)?;
             set_mode(path, options.unix_mode)?;
-            socket.listen(backlog(options))?;
-            let listener = std::os::unix::net::UnixListener::from(socket);
-            let listener = mio::net::UnixListener::from_std(listener);
-            Ok((Listener::Unix(listener, path.clone()), address.clone()))
+            socket
         }
+    };
+    socket.set_nonblocking(nonblocking)?;
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
+    let descriptor = OwnedFd::from(socket);
+    let bound = match address {
+        Address::Tcp(_) => local_address(&descriptor).unwrap_or_else(|| address.clone()),
+        Address::Unix(_) => address.clone(),
+    };
+    Ok((descriptor, bound))
+}
+
+/// Sets keepalive and nodelay on a TCP socket. A peer that has reset the connection makes these
+/// fail; the read tells it better.
+pub(crate) fn set_options(socket: &impl AsFd, options: &SocketOptions) {
+    let socket = SockRef::from(socket);
+    let _ = socket.set_tcp_nodelay(options.nodelay);
+    if options.keepalive_s > 0 {
+        let seconds = u64::from(options.keepalive_s);
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(seconds))
+            .with_interval(Duration::from_secs((seconds / 3).max(1)))
+            .with_retries(3);
+        let _ = socket.set_tcp_keepalive(&keepalive);
     }
 }
 
-fn backlog(options: &ListenOptions) -> i32 {
-    i32::try_from(options.backlog).unwrap_or(i32::MAX)
+/// The peer's address of a TCP socket.
+pub(crate) fn peer_address(socket: &impl AsFd) -> Option<Address> {
+    SockRef::from(socket).peer_addr().ok()?.as_socket().map(Address::Tcp)
+}
+
+/// Our end's address of a TCP socket.
+pub(crate) fn local_address(socket: &impl AsFd) -> Option<Address> {
+    SockRef::from(socket).local_addr().ok()?.as_socket().map(Address::Tcp)
 }
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
@@ -82,6 +104,20 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 impl Listener {
+    /// Wraps a listening descriptor.
+    pub(crate) fn new(descriptor: OwnedFd, address: &Address) -> Self {
+        match address {
+            Address::Tcp(_) => {
+                let listener = std::net::TcpListener::from(descriptor);
+                Self::Tcp(mio::net::TcpListener::from_std(listener))
+            }
+            Address::Unix(path) => {
+                let listener = std::os::unix::net::UnixListener::from(descriptor);
+                Self::Unix(mio::net::UnixListener::from_std(listener), path.clone())
+            }
+        }
+    }
+
     /// Takes the next connection.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match self {
@@ -116,34 +152,25 @@ impl Listener {
 
 impl Socket {
     /// Sets keepalive and nodelay on TCP sockets.
-    pub(crate) fn set_options(&self, options: &SocketOptions) -> io::Result<()> {
-        let Stream::Tcp(stream) = &self.stream else { return Ok(()) };
-        // A peer that has reset the connection makes these fail; the read tells it better.
-        let _ = stream.set_nodelay(options.nodelay);
-        if options.keepalive_s > 0 {
-            let seconds = u64::from(options.keepalive_s);
-            let keepalive = TcpKeepalive::new()
-                .with_time(Duration::from_secs(seconds))
-                .with_interval(Duration::from_secs((seconds / 3).max(1)))
-                .with_retries(3);
-            let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+    pub(crate) fn set_options(&self, options: &SocketOptions) {
+        if let Stream::Tcp(stream) = &self.stream {
+            set_options(stream, options);
         }
-        Ok(())
     }
 
     /// The peer's address.
     pub(crate) fn peer_address(&self) -> Option<Address> {
-        match (&self.stream, &self.path) {
-            (Stream::Tcp(stream), _) => stream.peer_addr().ok().map(Address::Tcp),
-            (Stream::Unix(_), path) => path.clone().map(Address::Unix),
+        match &self.stream {
+            Stream::Tcp(stream) => peer_address(stream),
+            Stream::Unix(_) => self.path.clone().map(Address::Unix),
         }
     }
 
     /// Our end's address.
     pub(crate) fn local_address(&self) -> Option<Address> {
-        match (&self.stream, &self.path) {
-            (Stream::Tcp(stream), _) => stream.local_addr().ok().map(Address::Tcp),
-            (Stream::Unix(_), path) => path.clone().map(Address::Unix),
+        match &self.stream {
+            Stream::Tcp(stream) => local_address(stream),
+            Stream::Unix(_) => self.path.clone().map(Address::Unix),
         }
     }
 
