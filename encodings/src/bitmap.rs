@@ -179,14 +179,19 @@ fn lanes(block: &[u8; BLOCK_LEN], at: usize) -> Lanes {
 pub fn combine(operation: Operation, sources: &[&[u8]]) -> Vec<u8> {
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     let mut target = vec![0; len];
-    let mut scratch = [0; PIECE_LEN];
     for (index, piece) in target.chunks_mut(PIECE_LEN).enumerate() {
         let start = index * PIECE_LEN;
         let end = start + piece.len();
         let mut sources =
             sources.iter().map(|source| &source[start.min(source.len())..end.min(source.len())]);
         let first = sources.next().unwrap_or_default();
-        combine_piece(operation, piece, first, sources, &mut scratch);
+        match operation {
+            Operation::One => exactly_one(piece, first, sources),
+            Operation::Diff | Operation::Diff1 | Operation::AndOr => {
+                first_against_rest(operation, piece, first, sources);
+            }
+            _ => fold(operation, piece, first, sources),
+        }
     }
     target
 }
@@ -194,65 +199,59 @@ pub fn combine(operation: Operation, sources: &[&[u8]]) -> Vec<u8> {
 /// Sources are combined in pieces that stay in the first-level cache however many there are.
 const PIECE_LEN: usize = 4096;
 
-/// `piece` is zero before; the sources are at most as long.
-fn combine_piece<'a>(
+/// The operations that take one source after another. As in the two below, `piece` is zero
+/// before, and the sources are at most as long.
+fn fold<'a>(
     operation: Operation,
     piece: &mut [u8],
     first: &[u8],
     others: impl Iterator<Item = &'a [u8]>,
-    scratch: &mut [u8; PIECE_LEN],
 ) {
-    match operation {
-        Operation::And => {
-            piece[..first.len()].copy_from_slice(first);
-            for other in others {
+    piece[..first.len()].copy_from_slice(first);
+    if operation == Operation::Not {
+        return piece.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    for other in others {
+        match operation {
+            Operation::And => {
                 zip(piece, other, |a, b| a & b);
                 piece[other.len()..].fill(0);
             }
-        }
-        Operation::Or | Operation::Xor => {
-            piece[..first.len()].copy_from_slice(first);
-            for other in others {
-                match operation {
-                    Operation::Or => zip(piece, other, |a, b| a | b),
-                    _ => zip(piece, other, |a, b| a ^ b),
-                }
-            }
-        }
-        Operation::Not => {
-            piece[..first.len()].copy_from_slice(first);
-            piece.iter_mut().for_each(|byte| *byte = !*byte);
-        }
-        Operation::Diff | Operation::Diff1 | Operation::AndOr => {
-            for other in others {
-                zip(piece, other, |a, b| a | b);
-            }
-            match operation {
-                Operation::Diff => {
-                    zip(piece, first, |any, first| first & !any);
-                    piece[first.len()..].fill(0);
-                }
-                Operation::Diff1 => zip(piece, first, |any, first| any & !first),
-                _ => {
-                    zip(piece, first, |any, first| any & first);
-                    piece[first.len()..].fill(0);
-                }
-            }
-        }
-        Operation::One => {
-            piece[..first.len()].copy_from_slice(first);
-            // Bits seen more than once.
-            let many = &mut scratch[..piece.len()];
-            many.fill(0);
-            for other in others {
-                for ((many, once), byte) in many.iter_mut().zip(&mut *piece).zip(other) {
-                    *many |= *once & byte;
-                    *once |= byte;
-                }
-            }
-            zip(piece, many, |once, many| once & !many);
+            Operation::Or => zip(piece, other, |a, b| a | b),
+            _ => zip(piece, other, |a, b| a ^ b),
         }
     }
+}
+
+/// The operations between the first source and what any of the others has.
+fn first_against_rest<'a>(
+    operation: Operation,
+    piece: &mut [u8],
+    first: &[u8],
+    others: impl Iterator<Item = &'a [u8]>,
+) {
+    for other in others {
+        zip(piece, other, |a, b| a | b);
+    }
+    match operation {
+        Operation::Diff => zip(piece, first, |any, first| first & !any),
+        Operation::AndOr => zip(piece, first, |any, first| any & first),
+        _ => return zip(piece, first, |any, first| any & !first),
+    }
+    piece[first.len()..].fill(0);
+}
+
+fn exactly_one<'a>(piece: &mut [u8], first: &[u8], others: impl Iterator<Item = &'a [u8]>) {
+    piece[..first.len()].copy_from_slice(first);
+    // Bits seen more than once.
+    let mut many = [0; PIECE_LEN];
+    for other in others {
+        for ((many, once), byte) in many.iter_mut().zip(&mut *piece).zip(other) {
+            *many |= *once & byte;
+            *once |= byte;
+        }
+    }
+    zip(piece, &many, |once, many| once & !many);
 }
 
 #[inline(always)]

@@ -48,14 +48,14 @@ fn texts_that_are_not_the_shortest_or_the_closest() {
 #[test]
 fn every_text_reads_back() {
     let mut bits = 1u64;
-    for _ in 0..50_000 {
+    for _ in 0..if cfg!(miri) { 50 } else { 50_000 } {
         bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let value = f64::from_bits(bits);
         if value.is_finite() {
             assert_eq!(parse(format(value).as_bytes()), Some(value), "{value:e}");
         }
     }
-    for power in -1074..1024 {
+    for power in (-1074..1024).step_by(if cfg!(miri) { 99 } else { 1 }) {
         let value = 2f64.powi(power);
         assert_eq!(parse(format(value).as_bytes()), Some(value), "{value:e}");
     }
