@@ -1,0 +1,129 @@
+//! What the kernel knows: CPU time and memory of a process, affinity, the machine itself.
+
+use std::collections::HashMap;
+use std::fs;
+use std::process::Command;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Serialize;
+
+use crate::{Error, Result};
+
+/// CPU time of each thread of a process, in nanoseconds, by thread id.
+///
+/// `stat` counts in ticks of 10 ms; `schedstat` has the scheduler's own sum. A running thread's
+/// sum is brought up to date at the next timer tick, so read it while the server is idle.
+pub fn cpu_ns(pid: u32) -> HashMap<u32, u64> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return HashMap::new() };
+    let mut threads = HashMap::new();
+    for task in tasks.flatten() {
+        let id = task.file_name().to_string_lossy().parse();
+        let stat = fs::read_to_string(task.path().join("schedstat"));
+        if let (Ok(id), Ok(stat)) = (id, stat) {
+            let ran = stat.split(' ').next().and_then(|field| field.parse().ok());
+            threads.insert(id, ran.unwrap_or(0));
+        }
+    }
+    threads
+}
+
+/// CPU time between two looks, in nanoseconds. Threads that ended in between are not counted.
+pub fn cpu_ns_between(before: &HashMap<u32, u64>, after: &HashMap<u32, u64>) -> u64 {
+    let since = |(id, ran): (&u32, &u64)| ran.saturating_sub(before.get(id).copied().unwrap_or(0));
+    after.iter().map(since).sum()
+}
+
+/// Resident memory of a process, in bytes; `None` if it has ended.
+///
+/// The kernel keeps the figure of `status` in per-core counters and may be off by hundreds of
+/// KiB; `smaps_rollup` counts pages.
+pub fn rss_bytes(pid: u32) -> Option<u64> {
+    let field = |file: &str, name: &str| {
+        let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    };
+    field("smaps_rollup", "Rss:").or_else(|| field("status", "VmRSS:"))
+}
+
+/// The cores that the calling thread may run on, in order.
+pub fn allowed_cores() -> Vec<usize> {
+    sched_getaffinity(None).map_or_else(
+        |_| Vec::new(),
+        |set| (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect(),
+    )
+}
+
+/// Lets the calling thread, and what it starts later, run on this core alone.
+///
+/// # Errors
+/// The kernel's error.
+pub fn pin(core: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set)
+        .map_err(|error| Error::Io(format!("run on core {core}"), error.into()))
+}
+
+/// The machine that measured, for records.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+}
+
+/// Looks at the machine.
+pub fn machine() -> Machine {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |path: &str, name: &str| {
+        let file = text(path);
+        let line = file.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+    };
+    let memory_kib: u64 = field("/proc/meminfo", "MemTotal")
+        .split(' ')
+        .next()
+        .and_then(|kib| kib.parse().ok())
+        .unwrap_or(0);
+    Machine {
+        cpu: field("/proc/cpuinfo", "model name"),
+        cores: allowed_cores().len(),
+        kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+        memory_bytes: memory_kib * 1024,
+    }
+}
+
+/// First line that a program prints, empty if it cannot be run.
+pub fn first_line_of(program: &str, arguments: &[&str]) -> String {
+    let Ok(output) = Command::new(program).args(arguments).output() else { return String::new() };
+    String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_of_this_process() {
+        let pid = std::process::id();
+        assert!(rss_bytes(pid).is_some_and(|bytes| bytes > 100_000));
+        let before = cpu_ns(pid);
+        assert!(!before.is_empty());
+        assert!(!allowed_cores().is_empty());
+        assert!(!machine().kernel.is_empty());
+        assert_eq!(rss_bytes(u32::MAX), None);
+    }
+
+    #[test]
+    fn cpu_time_is_summed_over_threads() {
+        let before = HashMap::from([(1, 100), (2, 50)]);
+        let after = HashMap::from([(1, 150), (3, 7)]);
+        assert_eq!(cpu_ns_between(&before, &after), 57);
+    }
+}
