@@ -203,6 +203,12 @@ impl Client {
         self.reply_mode = ReplyMode::On;
     }
 
+    /// Whether the client runs on this machine.
+    pub fn is_local(&self) -> bool {
+        let address = self.address.parse::<std::net::SocketAddr>();
+        self.is_unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+    }
+
     /// Bytes of the query buffer in use.
     pub fn query_len(&self) -> usize {
         self.query.as_ref().map_or(0, |query| query.bytes.len())

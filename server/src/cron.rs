@@ -2,6 +2,7 @@
 
 use netback::Close;
 
+use crate::figures::Figures;
 use crate::input::Core;
 
 /// Samples over which a rate is taken.
@@ -56,6 +57,10 @@ impl Core {
         let used = self.used_memory();
         self.state.stats.memory_peak = self.state.stats.memory_peak.max(used);
         self.close_idle_clients();
+        if self.state.process.shards > 1 {
+            let figures = Figures::of(&self.state, &self.partition, None);
+            self.state.process.leave_figures(self.state.index, figures);
+        }
     }
 
     /// Bytes in use by this shard: the keyspace, the clients and the buffers.

@@ -1,9 +1,10 @@
 //! What the shards of one process share: configuration, identity, client numbers, shutdown.
 
-use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::config::Config;
+use crate::figures::Figures;
 use crate::slowlog::SlowLog;
 
 /// Shared state; each shard holds it in an `Arc`.
@@ -23,6 +24,8 @@ pub struct Process {
     pub executable: String,
     next_client_id: AtomicU64,
     slow_log: Mutex<SlowLog>,
+    figures: Vec<Mutex<Figures>>,
+    stats_version: AtomicU64,
     /// Clients connected, by shard.
     pub clients: Vec<AtomicUsize>,
     shutdown: AtomicBool,
@@ -44,6 +47,8 @@ impl Process {
                 .unwrap_or_default(),
             next_client_id: AtomicU64::new(1),
             slow_log: Mutex::default(),
+            figures: (0..shards).map(|_| Mutex::default()).collect(),
+            stats_version: AtomicU64::new(1),
             clients: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             shutdown: AtomicBool::new(false),
             wakers: Mutex::new(Vec::new()),
@@ -77,6 +82,29 @@ impl Process {
     /// The slow log of all shards. It is touched only by slow commands and by SLOWLOG.
     pub fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
         self.slow_log.lock().expect("no thread panics while it holds the lock")
+    }
+
+    /// The figures that a shard left last.
+    pub fn figures(&self, shard: usize) -> Figures {
+        self.figures[shard].lock().expect("no thread panics while it holds the lock").clone()
+    }
+
+    /// Leaves a shard's figures for the others.
+    pub fn leave_figures(&self, shard: usize, figures: Figures) {
+        *self.figures[shard].lock().expect("no thread panics while it holds the lock") = figures;
+    }
+
+    /// Asks all shards to set their counters back; they notice as they notice a change of the
+    /// configuration. Returns the version of counters that begins now.
+    pub fn reset_stats(&self) -> u64 {
+        let version = self.stats_version.fetch_add(1, Ordering::AcqRel) + 1;
+        self.config_version.fetch_add(1, Ordering::Release);
+        version
+    }
+
+    /// Which version of counters is current.
+    pub fn stats_version(&self) -> u64 {
+        self.stats_version.load(Ordering::Acquire)
     }
 
     /// Clients connected, over all shards.

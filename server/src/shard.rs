@@ -326,6 +326,12 @@ fn closed(core: &mut Core, conn: ConnId, reason: &CloseReason) {
 
 fn apply_engine_config(core: &mut Core) {
     crate::start::configure_partition(&mut core.partition, &core.state.config);
+    let stats_version = core.state.process.stats_version();
+    if stats_version != core.state.stats_version {
+        core.state.stats_version = stats_version;
+        core.state.stats.reset();
+        core.partition.reset_stats();
+    }
 }
 
 fn is_local(address: &Address) -> bool {

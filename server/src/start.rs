@@ -248,7 +248,7 @@ fn is_unavailable(error: &io::Error) -> bool {
 }
 
 /// The kernel's text without the number that Rust adds.
-fn plain(error: &io::Error) -> String {
+pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -57,6 +57,8 @@ pub struct ShardState {
     pub config: Config,
     /// Version of [`ShardState::config`].
     pub config_version: u64,
+    /// Version of the counters: CONFIG RESETSTAT begins a new one.
+    pub stats_version: u64,
     /// Settings of the request path.
     pub hot: Hot,
     /// Counters.
@@ -87,6 +89,7 @@ impl ShardState {
     pub fn new(index: usize, process: Arc<Process>, now_us: u64, seed: u64) -> Self {
         let config_version = process.config_version();
         let config = process.config();
+        let stats_version = process.stats_version();
         let shards = process.shards;
         let mut state = Self {
             index,
@@ -94,6 +97,7 @@ impl ShardState {
             hot: hot(&config),
             config,
             config_version,
+            stats_version,
             stats: Stats::default(),
             rates: Rates::default(),
             clients: Clients::default(),

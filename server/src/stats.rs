@@ -67,6 +67,14 @@ impl Histogram {
         0
     }
 
+    /// Counts the durations of another histogram as well.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, count) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum = sum.saturating_add(*count);
+        }
+        self.count += other.count;
+    }
+
     /// Durations counted.
     pub fn count(&self) -> u64 {
         self.count
@@ -86,6 +94,18 @@ pub struct CommandStats {
     pub failed: u64,
     /// Durations, from the first run on.
     pub histogram: Option<Box<Histogram>>,
+}
+
+impl CommandStats {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.cycles += other.cycles;
+        self.rejected += other.rejected;
+        self.failed += other.failed;
+        if let Some(histogram) = &other.histogram {
+            self.histogram.get_or_insert_default().add(histogram);
+        }
+    }
 }
 
 /// Counters of a shard.
@@ -185,6 +205,29 @@ impl Stats {
         false
     }
 
+    /// Adds the counters of another shard.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, other) in self.commands.iter_mut().zip(&other.commands) {
+            sum.add(other);
+        }
+        for (code, count) in &other.errors {
+            *self.errors.entry(code.clone()).or_default() += count;
+        }
+        self.error_replies += other.error_replies;
+        self.commands_processed += other.commands_processed;
+        self.connections_received += other.connections_received;
+        self.connections_rejected += other.connections_rejected;
+        self.net_input_bytes += other.net_input_bytes;
+        self.net_output_bytes += other.net_output_bytes;
+        self.query_buffer_limit_disconnections += other.query_buffer_limit_disconnections;
+        self.output_buffer_limit_disconnections += other.output_buffer_limit_disconnections;
+        self.auth_denied += other.auth_denied;
+        self.ticks += other.ticks;
+        self.tick_cycles += other.tick_cycles;
+        self.tick_longest_cycles = self.tick_longest_cycles.max(other.tick_longest_cycles);
+        self.memory_peak += other.memory_peak;
+    }
+
     /// Counts a tick's time.
     pub fn tick(&mut self, cycles: u64) {
         self.ticks += 1;
@@ -194,7 +237,11 @@ impl Stats {
 
     /// Sets everything back that CONFIG RESETSTAT sets back.
     pub fn reset(&mut self) {
-        *self = Self { track_latency: self.track_latency, ..Self::default() };
+        *self = Self {
+            track_latency: self.track_latency,
+            memory_peak: self.memory_peak,
+            ..Self::default()
+        };
     }
 
     /// The longest tick in microseconds.

@@ -40,6 +40,11 @@ impl<'a> Args<'a> {
         self.ranges[first.min(self.ranges.len())..].iter().map(|range| &input[range.start..range.end])
     }
 
+    /// The arguments from `first` on as a request of their own.
+    pub fn tail(&self, first: usize) -> Args<'a> {
+        Args { input: self.input, ranges: &self.ranges[first.min(self.ranges.len())..] }
+    }
+
     /// An argument as an integer.
     ///
     /// # Errors

@@ -52,10 +52,37 @@ pub mod flag {
     pub const ALL_SHARDS: u32 = 1 << 30;
 }
 
+/// The names of the flags, from bit 0 on, in the order in which COMMAND INFO lists them.
+pub const FLAG_NAMES: &[&str] = &[
+    "write",
+    "readonly",
+    "denyoom",
+    "admin",
+    "pubsub",
+    "noscript",
+    "blocking",
+    "loading",
+    "stale",
+    "skip_monitor",
+    "skip_slowlog",
+    "asking",
+    "fast",
+    "no_auth",
+    "may_replicate",
+    "no_async_loading",
+    "no_multi",
+    "movablekeys",
+    "allow_busy",
+];
+
 /// ACL categories that a row names; those that follow from flags are derived.
 pub mod acl {
     /// Keys of any type.
     pub const KEYSPACE: u32 = 1 << 0;
+    /// Reads keys; derived.
+    pub const READ: u32 = 1 << 1;
+    /// Changes keys; derived.
+    pub const WRITE: u32 = 1 << 2;
     /// Sets.
     pub const SET: u32 = 1 << 3;
     /// Sorted sets.
@@ -68,13 +95,46 @@ pub mod acl {
     pub const STRING: u32 = 1 << 7;
     /// Bitmaps.
     pub const BITMAP: u32 = 1 << 8;
+    /// Publishing and subscribing; derived.
+    pub const PUBSUB: u32 = 1 << 12;
     /// Operators' commands; derived.
     pub const ADMIN: u32 = 1 << 13;
+    /// Constant or logarithmic time; derived.
+    pub const FAST: u32 = 1 << 14;
+    /// Not fast; derived.
+    pub const SLOW: u32 = 1 << 15;
+    /// May block the client; derived.
+    pub const BLOCKING: u32 = 1 << 16;
     /// Commands that harm when misused.
     pub const DANGEROUS: u32 = 1 << 17;
     /// Commands about the connection.
     pub const CONNECTION: u32 = 1 << 18;
 }
+
+/// The names of the ACL categories, from bit 0 on.
+pub const CATEGORY_NAMES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
 
 /// The group of a command in the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +188,26 @@ pub mod key_flag {
     pub const INCOMPLETE: u16 = 1 << 9;
     /// The flags differ by the arguments.
     pub const VARIABLE_FLAGS: u16 = 1 << 10;
+}
+
+/// The names of the flags of key specifications, from bit 0 on.
+pub const KEY_FLAG_NAMES: &[&str] = &[
+    "RW",
+    "RO",
+    "OW",
+    "RM",
+    "access",
+    "update",
+    "insert",
+    "delete",
+    "not_key",
+    "incomplete",
+    "variable_flags",
+];
+
+/// The names of the bits that are set.
+pub fn bit_names(bits: u32, names: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    names.iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name)
 }
 
 /// One group of key arguments: `first`, every `step`-th argument, up to `last`.
@@ -232,6 +312,12 @@ impl Command {
         self
     }
 
+    /// Sets the subcommands of a command that does something without them too.
+    pub const fn subcommands(mut self, subcommands: &'static [Command]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
     /// Sets the categories beyond those that the flags imply.
     pub const fn acl(mut self, categories: u32) -> Self {
         self.categories = categories;
@@ -263,6 +349,27 @@ impl Command {
     #[inline]
     pub const fn is(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// All categories: the row's own and those that follow from its flags.
+    pub const fn all_categories(&self) -> u32 {
+        let mut bits = self.categories;
+        let derived = [
+            (flag::WRITE, acl::WRITE),
+            (flag::READONLY, acl::READ),
+            (flag::ADMIN, acl::ADMIN | acl::DANGEROUS),
+            (flag::PUBSUB, acl::PUBSUB),
+            (flag::BLOCKING, acl::BLOCKING),
+            (flag::FAST, acl::FAST),
+        ];
+        let mut index = 0;
+        while index < derived.len() {
+            if self.is(derived[index].0) {
+                bits |= derived[index].1;
+            }
+            index += 1;
+        }
+        if self.is(flag::FAST) { bits } else { bits | acl::SLOW }
     }
 
     /// Whether `argc` arguments fit.

@@ -1,0 +1,154 @@
+//! CONFIG: the configuration as clients see and change it.
+
+use std::path::Path;
+
+use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::error::{CommandError, SYNTAX};
+use crate::config::{RewriteError, SetError, is_sensitive};
+use crate::log;
+
+const HELP: &[&str] = &[
+    "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET <pattern>",
+    "    Show the directives that match <pattern>, with their values.",
+    "SET <directive> <value>",
+    "    Change <directive> to <value>.",
+    "RESETSTAT",
+    "    Set the counters of INFO to zero.",
+    "REWRITE",
+    "    Write the configuration to its file.",
+    "HELP",
+    "    Print this help.",
+];
+
+pub(super) fn help(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    ctx.reply.lines(HELP);
+    Ok(())
+}
+
+pub(super) fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let config = &ctx.shard.config;
+    let mut found: Vec<(Vec<u8>, String)> = Vec::new();
+    for pattern in ctx.args.from(2) {
+        let is_pattern = pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
+        for (name, value) in config.matching(&[pattern]) {
+            // A name comes back as the client spells it.
+            let name = if is_pattern { name.as_bytes() } else { pattern };
+            if !found.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                found.push((name.to_vec(), value));
+            }
+        }
+    }
+    ctx.reply.map(found.len());
+    for (name, value) in &found {
+        ctx.reply.bulk(name);
+        ctx.reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+pub(super) fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let args = ctx.args;
+    if args.len() % 2 != 0 {
+        return Err(SYNTAX);
+    }
+    let pairs: Vec<(&[u8], &[u8])> =
+        (2..args.len()).step_by(2).map(|index| (args.get(index), args.get(index + 1))).collect();
+    for (index, (name, _)) in pairs.iter().enumerate() {
+        if is_sensitive(name) {
+            ctx.redact(2 * index + 3);
+        }
+    }
+    let local = ctx.client.is_local();
+    let changed = ctx.shard.process.change_config(|config| {
+        let mut new = config.clone();
+        new.set(&pairs, local)?;
+        take_effect(&new, &pairs)?;
+        *config = new;
+        Ok(())
+    });
+    changed.map_err(refusal)?;
+    // What follows in the pipeline runs under the new configuration already.
+    ctx.shard.refresh_config();
+    crate::start::configure_partition(ctx.partition, &ctx.shard.config);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn refusal(error: SetError) -> CommandError {
+    let mut text;
+    match error {
+        SetError::Unknown(name) => {
+            text = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
+            text.extend_from_slice(&name);
+            text.push(b'\'');
+        }
+        SetError::Refused(name, why) => {
+            text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+                .into_bytes();
+        }
+    }
+    CommandError::text(text)
+}
+
+/// Does what a change asks for beyond being remembered. What can fail comes first.
+fn take_effect(config: &crate::config::Config, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+    let is_named =
+        |name: &str| pairs.iter().any(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
+    if is_named("dir") {
+        std::env::set_current_dir(&config.dir)
+            .map_err(|error| SetError::Refused("dir".to_owned(), crate::start::plain(&error)))?;
+    }
+    if is_named("loglevel") {
+        log::set_level(log::Level::from_name(&config.loglevel));
+    }
+    Ok(())
+}
+
+pub(super) fn resetstat(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    ctx.shard.stats_version = ctx.shard.process.reset_stats();
+    ctx.shard.stats.reset();
+    ctx.partition.reset_stats();
+    ctx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn rewrite(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let config = ctx.shard.process.config();
+    let failed = |error: &std::io::Error| {
+        crate::warning!("CONFIG REWRITE failed: {}", crate::start::plain(error));
+        CommandError::text(format!("ERR Rewriting config file: {}", crate::start::plain(error)))
+    };
+    let text = config.rewrite().map_err(|error| match error {
+        RewriteError::NoFile => {
+            CommandError::new("ERR The server is running without a config file")
+        }
+        RewriteError::Read(error) => failed(&error),
+    })?;
+    if let Some(file) = &config.file {
+        replace_file(file, &text).map_err(|error| failed(&error))?;
+    }
+    crate::notice!("CONFIG REWRITE executed with success.");
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Writes a file beside the old one and puts it in its place, so that no reader finds half.
+fn replace_file(file: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!("-{}.tmp", std::process::id()));
+    let temporary = Path::new(&name);
+    let written = std::fs::File::create(temporary).and_then(|mut target| {
+        target.write_all(text.as_bytes())?;
+        if let Ok(old) = std::fs::metadata(file) {
+            target.set_permissions(old.permissions())?;
+        }
+        target.sync_all()
+    });
+    let replaced = written.and_then(|()| std::fs::rename(temporary, file));
+    if replaced.is_err() {
+        let _ = std::fs::remove_file(temporary);
+    }
+    replaced
+}

@@ -1,0 +1,98 @@
+//! DEBUG DIGEST: numbers that two servers share when they hold the same data.
+//!
+//! The sums are Redis's, so that an Osmia can be compared with a Redis:
+//!
+//! ```text
+//! xor(sum, bytes)  sum ^= SHA1(bytes)
+//! mix(sum, bytes)  xor(sum, bytes); sum = SHA1(sum)
+//! value sum        mix(type as 4 bytes), mix(text of the string), xor("!!expire!!") with a time
+//! key sum          mix(name), then as the value sum
+//! data set sum     for each database with keys: mix(its number), then xor(each key sum)
+//! ```
+
+use engine::{Partition, StringValue};
+use sha1::{Digest, Sha1};
+
+/// A sum in the making.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum([u8; 20]);
+
+impl Sum {
+    fn xor(&mut self, bytes: &[u8]) {
+        let hash = Sha1::digest(bytes);
+        self.0.iter_mut().zip(hash).for_each(|(byte, other)| *byte ^= other);
+    }
+
+    fn mix(&mut self, bytes: &[u8]) {
+        self.xor(bytes);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    /// 40 hexadecimal digits.
+    pub(super) fn hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The sum of all databases.
+pub(super) fn data_set(partition: &mut Partition) -> Sum {
+    let mut sum = Sum::default();
+    for db in 0..partition.databases() {
+        if partition.is_empty(db) {
+            continue;
+        }
+        sum.mix(&(db as u32).to_be_bytes());
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        partition.for_each_key(db, |name, _| names.push(name.to_vec()));
+        for name in names {
+            let mut key_sum = Sum::default();
+            key_sum.mix(&name);
+            add_value(&mut key_sum, partition, db, &name);
+            sum.xor(&key_sum.0);
+        }
+    }
+    sum
+}
+
+/// The sum of one value; zero without the key.
+pub(super) fn value(partition: &mut Partition, db: usize, name: &[u8]) -> Sum {
+    let mut sum = Sum::default();
+    add_value(&mut sum, partition, db, name);
+    sum
+}
+
+fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
+    const STRING: u32 = 0;
+    let key = partition.key(name);
+    let is_volatile = partition.expire_time(db, &key).flatten().is_some();
+    let Ok(Some(value)) = partition.peek(db, &key) else { return };
+    sum.mix(&STRING.to_be_bytes());
+    match value {
+        StringValue::Bytes(bytes) => sum.mix(bytes),
+        StringValue::Int(number) => sum.mix(itoa::Buffer::new().format(number).as_bytes()),
+    }
+    if is_volatile {
+        sum.xor(b"!!expire!!");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Options, SetOptions};
+
+    #[test]
+    fn sums_are_those_of_redis() {
+        let mut partition = Partition::new(&Options::default(), 1000).expect("an arena");
+        for (name, text) in [("k", "aaa"), ("i", "12")] {
+            let key = partition.key(name.as_bytes());
+            partition.set(0, &key, text.as_bytes(), SetOptions::default()).expect("room");
+        }
+        // As Redis 8.2.3 answers them.
+        let k = "44cb844452debcc4c465789eb9b1cf34c3efac67";
+        assert_eq!(value(&mut partition, 0, b"k").hex(), k);
+        let i = "655ac46b180ad2f61a3cee25f0b1780fa2ec879a";
+        assert_eq!(value(&mut partition, 0, b"i").hex(), i);
+        assert_eq!(value(&mut partition, 0, b"none"), Sum::default());
+    }
+}

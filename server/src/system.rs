@@ -1,0 +1,92 @@
+//! What the operating system tells of the process and the machine, read from `/proc`.
+//!
+//! Everything here is for INFO and MEMORY; where the files are missing the figures are zero.
+
+use std::fs;
+
+/// Ticks of the kernel's clock in a second, the unit of the times in `/proc/self/stat`. Linux
+/// shows 100 to programs on every architecture, whatever its own clock does.
+const CLOCK_TICKS_PER_S: f64 = 100.0;
+
+/// Processor time in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTimes {
+    /// In the program.
+    pub user_s: f64,
+    /// In the kernel for the program.
+    pub system_s: f64,
+    /// In the program's children, once they have ended.
+    pub children_user_s: f64,
+    /// In the kernel for them.
+    pub children_system_s: f64,
+}
+
+/// Memory of the process that lies in RAM, in bytes.
+pub fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kibibytes(&status, "VmRSS:") * 1024
+}
+
+/// The machine's RAM in bytes.
+pub fn total_memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    kibibytes(&text, "MemTotal:") * 1024
+}
+
+fn kibibytes(text: &str, label: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(label));
+    value.and_then(|value| value.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
+
+/// Processor time of the whole process.
+pub fn process_times() -> CpuTimes {
+    times(&fs::read_to_string("/proc/self/stat").unwrap_or_default())
+}
+
+/// Processor time of the calling thread.
+pub fn thread_times() -> CpuTimes {
+    times(&fs::read_to_string("/proc/thread-self/stat").unwrap_or_default())
+}
+
+/// Fields 14 to 17. The second one holds the program's name, which may contain anything, so they
+/// are counted from its closing parenthesis.
+fn times(stat: &str) -> CpuTimes {
+    let Some((_, rest)) = stat.rsplit_once(')') else { return CpuTimes::default() };
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let mut next = || {
+        let ticks = fields.next().and_then(|field| field.parse::<f64>().ok());
+        ticks.unwrap_or(0.0) / CLOCK_TICKS_PER_S
+    };
+    CpuTimes {
+        user_s: next(),
+        system_s: next(),
+        children_user_s: next(),
+        children_system_s: next(),
+    }
+}
+
+/// The system's name, its release and the architecture, as INFO shows them.
+pub fn name() -> String {
+    let read = |path| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let (kind, release) = (read("/proc/sys/kernel/ostype"), read("/proc/sys/kernel/osrelease"));
+    format!("{kind} {release} {}", std::env::consts::ARCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_behind_any_name() {
+        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194304 1 0 0 0 150 25 3 4 20 0 1 0";
+        let expected = CpuTimes {
+            user_s: 1.5,
+            system_s: 0.25,
+            children_user_s: 0.03,
+            children_system_s: 0.04,
+        };
+        assert_eq!(times(stat), expected);
+        assert_eq!(times(""), CpuTimes::default());
+        assert_eq!(kibibytes("A: 1\nVmRSS:\t  2048 kB\n", "VmRSS:"), 2048);
+    }
+}
