@@ -100,20 +100,22 @@ pub(super) fn check_name(name: &[u8]) -> CommandResult {
 
 pub(super) fn setinfo(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let value = ctx.args.get(3);
-    let (option, target) = if ctx.args.is(2, "lib-name") {
-        ("lib-name", &mut ctx.client.lib_name)
+    let option = ctx.args.get(2);
+    let target = if ctx.args.is(2, "lib-name") {
+        &mut ctx.client.lib_name
     } else if ctx.args.is(2, "lib-ver") {
-        ("lib-ver", &mut ctx.client.lib_version)
+        &mut ctx.client.lib_version
     } else {
         let mut text = b"ERR Unrecognized option '".to_vec();
-        text.extend_from_slice(ctx.args.get(2));
+        text.extend_from_slice(option);
         text.push(b'\'');
         return Err(CommandError::text(text));
     };
     if !is_plain(value) {
-        return Err(CommandError::text(format!(
-            "ERR {option} cannot contain spaces, newlines or special characters."
-        )));
+        let mut text = b"ERR ".to_vec();
+        text.extend_from_slice(option);
+        text.extend_from_slice(b" cannot contain spaces, newlines or special characters.");
+        return Err(CommandError::text(text));
     }
     value.clone_into(target);
     ctx.reply.ok();

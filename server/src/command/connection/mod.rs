@@ -11,8 +11,8 @@ mod list;
 use netback::Close;
 
 use super::dispatch::{CommandCtx, CommandResult, wrong_arity};
+use super::error::CommandError;
 use super::error::DB_OUT_OF_RANGE;
-use super::error::{CommandError, NOT_AN_INTEGER};
 use super::spec::{Command, Group, Handler, acl, flag};
 
 /// Flags of commands that any connection may send at any time.
@@ -147,6 +147,10 @@ const CLIENT: &[Command] = &[
         .tips(EACH_NODE),
 ];
 
+/// A number beyond the `int` of C.
+const NOT_AN_INT: CommandError =
+    CommandError::new("ERR value is out of range, value must between -2147483648 and 2147483647");
+
 fn echo(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.reply.bulk(ctx.args.get(1));
     Ok(())
@@ -169,7 +173,7 @@ fn quit(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn select(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let number = ctx.args.integer(1)?;
-    let number = i32::try_from(number).map_err(|_| NOT_AN_INTEGER)?;
+    let number = i32::try_from(number).map_err(|_| NOT_AN_INT)?;
     if ctx.shard.config.cluster_enabled && number != 0 {
         return Err(CommandError::new("ERR SELECT is not allowed in cluster mode"));
     }

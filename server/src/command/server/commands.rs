@@ -71,12 +71,17 @@ fn describe(reply: &mut Reply, entry: &Entry) {
     let categories = bit_names(command.all_categories(), CATEGORY_NAMES);
     let categories: Vec<String> = categories.map(|name| format!("@{name}")).collect();
     statuses(reply, categories.iter().map(String::as_str));
-    reply.array(command.tips.len());
+    reply.set(command.tips.len());
     command.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
-    reply.array(command.keys.len());
+    reply.set(command.keys.len());
     command.keys.iter().for_each(|spec| describe_keys(reply, spec));
     let subcommands = table().subcommands(entry);
-    reply.array(subcommands.len());
+    // As Redis does it: nothing is an empty set, subcommands are an array.
+    if subcommands.is_empty() {
+        reply.set(0);
+    } else {
+        reply.array(subcommands.len());
+    }
     subcommands.iter().for_each(|entry| describe(reply, entry));
 }
 
