@@ -213,6 +213,89 @@ pub(crate) fn set_stamp(block: &mut [u8], stamp: u32) {
     block[STAMP_AT..LENS_AT].copy_from_slice(&stamp.to_le_bytes()[..3]);
 }
 
+/// The access stamp, without taking the block apart.
+#[inline]
+pub(crate) fn stamp_of(block: &[u8]) -> u32 {
+    u32::from_le_bytes([block[1], block[2], block[3], 0])
+}
+
+/// True when the block has an expire time, without taking it apart.
+#[inline]
+pub(crate) fn has_expire(block: &[u8]) -> bool {
+    block[0] & HAS_EXPIRE != 0
+}
+
+/// True when the value lies outside, without taking the block apart.
+#[inline]
+pub(crate) fn is_large(block: &[u8]) -> bool {
+    block[0] >> ENCODING_SHIFT & 7 == Encoding::Large as u8
+}
+
+/// Whether the block holds this key; `None` when its key lies outside and must be looked at there.
+///
+/// This runs for each lookup, so it works out no more than where the key is.
+#[inline]
+pub(crate) fn holds_key(block: &[u8], key: &[u8]) -> Option<bool> {
+    if key.len() >= LONG_KEY {
+        return holds_long_key(block, key);
+    }
+    let lens = block[LENS_AT];
+    let key_len = if block.len() == BLOCK_BYTES_MIN { lens >> 4 } else { lens >> 2 };
+    if key_len as usize != key.len() {
+        return Some(false);
+    }
+    let mut at = HEADER_BYTES + usize::from(block.len() > FINE_BYTES_MAX);
+    if has_expire(block) {
+        at += if block[at..at + 5] == [0xff; 5] { 13 } else { 5 };
+    }
+    Some(same(&block[at..at + key.len()], key))
+}
+
+#[cold]
+fn holds_long_key(block: &[u8], key: &[u8]) -> Option<bool> {
+    match View::of(block).key() {
+        KeyPart::Inline(bytes) => Some(bytes == key),
+        KeyPart::Outside { .. } => None,
+    }
+}
+
+/// Equality of two slices of one length, without a call for the usual 8 to 16 bytes.
+#[inline]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let len = a.len().min(b.len());
+    if a.len() != b.len() || !(8..=16).contains(&len) {
+        return a == b;
+    }
+    word(&a[..8]) == word(&b[..8]) && word(&a[len - 8..]) == word(&b[len - 8..])
+}
+
+/// Puts another value into a block whose key and time stay; false, and nothing changed, when its
+/// class would change.
+#[inline]
+pub(crate) fn overwrite_value(block: &mut [u8], encoding: Encoding, value: &[u8]) -> bool {
+    let view = View::of(block);
+    let (value_at, used) = (view.value_at, view.value_at + value.len());
+    // Just above 160 bytes the slack byte may be what keeps the block in its class.
+    let loses_slack = block.len() > FINE_BYTES_MAX && used <= FINE_BYTES_MAX + 1;
+    if loses_slack || used > block.len() || block_bytes_for(used) != block.len() {
+        return false;
+    }
+    let slack = block.len() - used;
+    block[0] = block[0] & !(7 << ENCODING_SHIFT) | (encoding as u8) << ENCODING_SHIFT;
+    if block.len() == BLOCK_BYTES_MIN {
+        block[LENS_AT] = block[LENS_AT] & 0xf0 | value.len() as u8;
+    } else if block.len() > FINE_BYTES_MAX {
+        let long = (block[LENS_AT] >> 2) as usize == LONG_KEY;
+        let long_bytes = if long { read_long(&block[HEADER_BYTES..]).1 } else { 0 };
+        block[HEADER_BYTES + long_bytes] = slack as u8;
+    } else {
+        block[LENS_AT] = block[LENS_AT] & !3 | slack as u8;
+    }
+    block[value_at..used].copy_from_slice(value);
+    true
+}
+
 /// A block, taken apart.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
@@ -287,7 +370,7 @@ impl<'a> View<'a> {
     /// The access stamp.
     #[inline]
     pub(crate) fn stamp(&self) -> u32 {
-        u32::from_le_bytes([self.block[1], self.block[2], self.block[3], 0])
+        stamp_of(self.block)
     }
 
     /// The key.
@@ -381,6 +464,17 @@ mod tests {
         assert_eq!(view.stamp(), content.stamp);
         assert_eq!(view.expire_at(), content.expire_at);
         assert_eq!(view.value(), content.value);
+        if let KeyPart::Inline(key) = content.key {
+            assert_eq!(holds_key(&block, key), Some(true));
+            let mut other = key.to_vec();
+            other.push(b'x');
+            assert_eq!(holds_key(&block, &other), Some(false));
+            if let Some(last) = key.len().checked_sub(1) {
+                other.truncate(key.len());
+                other[last] ^= 1;
+                assert_eq!(holds_key(&block, &other), Some(false));
+            }
+        }
         match (view.key(), content.key) {
             (KeyPart::Inline(a), KeyPart::Inline(b)) => assert_eq!(a, b),
             (KeyPart::Outside { index: a, hash: x }, KeyPart::Outside { index: b, hash: y }) => {
@@ -406,6 +500,32 @@ mod tests {
                         key: KeyPart::Inline(&bytes[..key_len]),
                         value: &bytes[..value_len],
                     });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_is_overwritten_where_the_class_stays() {
+        let bytes = [0x5a; 600];
+        for key_len in [0, 3, 10, 62, 63, 127, 128, 300] {
+            for old_len in 0..170 {
+                let (key, value) = (KeyPart::Inline(&bytes[..key_len]), &bytes[..old_len]);
+                let encoding = Encoding::Bytes;
+                let old = Content { encoding, stamp: 7, expire_at: Some(5), key, value };
+                let class = |len| block_bytes_for(bytes_for(key, Some(5), len));
+                let mut block = vec![0; class(old_len)];
+                write(&mut block, &old);
+                for len in (0..old_len + 12).step_by(if cfg!(miri) { 31 } else { 1 }) {
+                    let value = vec![b'v'; len];
+                    let done = overwrite_value(&mut block, Encoding::Raw, &value);
+                    assert_eq!(done, class(len) == block.len());
+                    if done {
+                        let content = Content { encoding: Encoding::Raw, value: &value, ..old };
+                        let mut fresh = block.clone();
+                        write(&mut fresh, &content);
+                        assert_eq!(block, fresh);
+                    }
                 }
             }
         }

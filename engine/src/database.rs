@@ -128,6 +128,14 @@ impl Database {
         debug_assert!(found, "a key with a time has its record");
     }
 
+    /// Loads what the next due keys will need.
+    pub(crate) fn prefetch_due(&self, heap: &Heap, count: usize) {
+        let times = TimesOf { tables: &self.tables, heap };
+        for stage in 0..2 {
+            self.expires.upcoming(count).for_each(|mark| times.prefetch(mark, stage));
+        }
+    }
+
     /// The next point that is due before `now_ms`.
     pub(crate) fn due(&mut self, heap: &Heap, now_ms: u64) -> Option<(u64, u32)> {
         self.expires.due(now_ms, &TimesOf { tables: &self.tables, heap })

@@ -224,6 +224,11 @@ impl ExpireIndex {
         self.capacity -= marks.capacity();
         let end = self.slots.range(start..).next().map_or(END, |(&next, _)| next);
         marks.sort_unstable();
+        let same_ms = if end == END { self.tail_max_ms } else { end.0 };
+        if same_ms == start.0 {
+            // All records have one time, and the marks order them.
+            return (marks.iter().map(|&mark| (start.0, mark)).collect(), end);
+        }
         let mut points = Vec::with_capacity(marks.len());
         for batch in marks.chunk_by(|a, b| a == b).collect::<Vec<_>>().chunks(BATCH) {
             for stage in 0..2 {
@@ -261,6 +266,11 @@ impl ExpireIndex {
                 self.spill_front();
             }
         }
+    }
+
+    /// Marks of the records that [`ExpireIndex::due`] will give next, as far as they are known.
+    pub(crate) fn upcoming(&self, count: usize) -> impl Iterator<Item = u32> {
+        self.front.iter().rev().take(count).map(|&(_, mark)| mark)
     }
 
     /// An empty front owns no range, so that the first slot can be loaded or its start moved.

@@ -1,6 +1,6 @@
 //! Where keys and values live: slab blocks and, for what does not fit one, large values.
 
-use crate::block::{Encoding, KeyPart, View};
+use crate::block::{Encoding, KeyPart, View, holds_key};
 use crate::large::Larges;
 use crate::slab::{BlockRef, Slabs};
 use crate::string::StringValue;
@@ -32,10 +32,7 @@ impl Heap {
     /// True when the block holds this key.
     #[inline]
     pub(crate) fn holds(&self, block: &[u8], key: &[u8]) -> bool {
-        match View::of(block).key() {
-            KeyPart::Inline(bytes) => bytes == key,
-            KeyPart::Outside { index, .. } => self.larges.bytes(index) == key,
-        }
+        holds_key(block, key).unwrap_or_else(|| self.key_bytes(View::of(block).key()) == key)
     }
 
     /// The value of a string's block.

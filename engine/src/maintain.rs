@@ -112,6 +112,9 @@ impl Partition {
 
     /// When the next key is due: nothing is before this time.
     pub fn next_expire_ms(&self) -> Option<u64> {
+        if !self.active_expire {
+            return None;
+        }
         self.databases.iter().filter_map(|database| database.expires.next_ms()).min()
     }
 
@@ -145,6 +148,9 @@ impl Partition {
 
     /// Expires up to [`EXPIRE_STEP`] due keys, taking turns among the databases.
     fn expire_step(&mut self) -> bool {
+        if !self.active_expire {
+            return false;
+        }
         let databases = self.databases.len();
         for turn in 0..databases {
             let db = (self.upkeep.expire_db + turn) % databases;
@@ -157,6 +163,10 @@ impl Partition {
     }
 
     fn expire_in(&mut self, db: usize) -> bool {
+        if self.databases[db].due(&self.heap, self.now_ms).is_none() {
+            return false;
+        }
+        self.databases[db].prefetch_due(&self.heap, EXPIRE_STEP);
         let mut worked = false;
         for _ in 0..EXPIRE_STEP {
             let Some((at_ms, mark)) = self.databases[db].due(&self.heap, self.now_ms) else {

@@ -5,7 +5,7 @@
 
 use crate::access::{Access, AccessMode};
 use crate::arena::{Arena, ArenaOptions};
-use crate::block::{View, bytes_for};
+use crate::block::{View, bytes_for, has_expire, set_stamp, stamp_of};
 use crate::database::Database;
 use crate::effect::{DeleteCause, Effect, Effects};
 use crate::error::OutOfMemory;
@@ -87,6 +87,8 @@ pub struct Partition {
     pub(crate) hash_slots: bool,
     pub(crate) shard: u8,
     pub(crate) now_ms: u64,
+    /// Upkeep expires due keys. Lookups do so in any case.
+    pub active_expire: bool,
     /// Reads leave access stamps alone (CLIENT NO-TOUCH).
     pub no_touch: bool,
 }
@@ -114,6 +116,7 @@ impl Partition {
             hash_slots: options.hash_slots,
             shard: options.shard,
             now_ms: 0,
+            active_expire: true,
             no_touch: false,
         };
         partition.set_now(now_ms);
@@ -237,42 +240,32 @@ impl Partition {
     /// The entry of a key that lives; one that is due goes away on the way.
     #[inline]
     pub(crate) fn lookup(&mut self, db: usize, key: &Key<'_>, look: Look) -> Option<Entry> {
-        let found = self.find(db, key).filter(|entry| {
-            let due = self.is_due(self.heap.view(entry.block));
-            if due {
-                self.delete_entry(db, key, *entry, DeleteCause::Expired);
-            }
-            !due
-        });
         let counted = matches!(look, Look::Read | Look::Peek);
-        match found {
-            Some(entry) => {
-                self.stats.hits += u64::from(counted);
-                if look == Look::Read || look == Look::Write {
-                    self.touch(entry.block);
-                }
-            }
-            None => self.stats.misses += u64::from(counted),
+        let Some(entry) = self.find(db, key) else {
+            self.stats.misses += u64::from(counted);
+            return None;
+        };
+        let block = self.heap.slabs.block(entry.block);
+        if has_expire(block) && self.is_due(View::of(block)) {
+            self.delete_entry(db, key, entry, DeleteCause::Expired);
+            self.stats.misses += u64::from(counted);
+            return None;
         }
-        found
+        self.stats.hits += u64::from(counted);
+        if matches!(look, Look::Read | Look::Write) && !self.no_touch {
+            let stamp = stamp_of(block);
+            let used = self.access.used(stamp);
+            // The line stays clean while the stamp is the same.
+            if used != stamp {
+                set_stamp(self.heap.slabs.block_mut(entry.block), used);
+            }
+        }
+        Some(entry)
     }
 
     #[inline]
     pub(crate) fn is_due(&self, view: View<'_>) -> bool {
         view.expire_at().is_some_and(|at_ms| at_ms < self.now_ms)
-    }
-
-    #[inline]
-    fn touch(&mut self, block: BlockRef) {
-        if self.no_touch {
-            return;
-        }
-        let stamp = self.heap.view(block).stamp();
-        let used = self.access.used(stamp);
-        // The line stays clean while the stamp is the same.
-        if used != stamp {
-            crate::block::set_stamp(self.heap.slabs.block_mut(block), used);
-        }
     }
 
     /// Takes a key out and reports it.

@@ -450,7 +450,11 @@ impl Slabs {
 /// The list for a span with so many live blocks.
 #[inline]
 fn bin_of(live: u16, class: &ClassMeta) -> u8 {
-    if live == class.capacity { BIN_FULL } else { ((u32::from(live) * class.bin_factor) >> 16) as u8 }
+    if live == class.capacity {
+        BIN_FULL
+    } else {
+        ((u32::from(live) * class.bin_factor) >> 16) as u8
+    }
 }
 
 #[cfg(test)]

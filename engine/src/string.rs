@@ -1,6 +1,7 @@
 //! Strings: bytes, integers, bitmaps.
 
-use crate::block::{Content, Encoding, INLINE_KEY_MAX, IntBytes, KeyPart, View, bytes_for, write};
+use crate::block::{Content, Encoding, INLINE_KEY_MAX, IntBytes, KeyPart, View};
+use crate::block::{bytes_for, has_expire, is_large, overwrite_value, write};
 use crate::effect::Effect;
 use crate::error::{OpError, OutOfMemory, VALUE_LEN_MAX};
 use crate::heap::StringRef;
@@ -193,7 +194,7 @@ impl Partition {
         let expire_at = match options.expire {
             SetExpire::Clear => None,
             SetExpire::At(at_ms) => Some(at_ms),
-            SetExpire::Keep => old.and_then(|old| self.heap.view(old.block).expire_at()),
+            SetExpire::Keep => old.and_then(|old| self.expire_of(old)),
         };
         self.store(db, key, old, NewValue::parse(value), expire_at)?;
         self.effects.report(&Effect::Set {
@@ -234,7 +235,7 @@ impl Partition {
             Some(StringValue::Bytes(bytes)) => parse_i64(bytes).ok_or(OpError::NotInteger)?,
         };
         let sum = value.checked_add(delta).ok_or(OpError::Overflow)?;
-        let expire_at = old.and_then(|old| self.heap.view(old.block).expire_at());
+        let expire_at = old.and_then(|old| self.expire_of(old));
         self.store(db, key, old, NewValue::Int(sum), expire_at)?;
         self.effects.report(&Effect::IncrBy { db: db as u32, key: key.bytes, delta });
         Ok(sum)
@@ -246,7 +247,7 @@ impl Partition {
     /// [`OpError::OutOfMemory`]; nothing changed.
     pub fn set_float_text(&mut self, db: usize, key: &Key<'_>, text: &[u8]) -> Result<(), OpError> {
         let old = self.lookup(db, key, Look::Write);
-        let expire_at = old.and_then(|old| self.heap.view(old.block).expire_at());
+        let expire_at = old.and_then(|old| self.expire_of(old));
         self.store(db, key, old, NewValue::Bytes(text), expire_at)?;
         self.effects.report(&Effect::IncrByFloat { db: db as u32, key: key.bytes, text });
         Ok(())
@@ -359,6 +360,12 @@ impl Partition {
         self.effects.report(&Effect::BitField { db, key, offset, bytes });
     }
 
+    #[inline]
+    fn expire_of(&self, entry: Entry) -> Option<u64> {
+        let block = self.heap.slabs.block(entry.block);
+        if has_expire(block) { View::of(block).expire_at() } else { None }
+    }
+
     /// Puts a value under a key, in place where the block's class stays. Does not report.
     #[inline]
     pub(crate) fn store(
@@ -405,6 +412,24 @@ impl Partition {
         expire_at: Option<u64>,
     ) -> Result<BlockRef, OpError> {
         let Some(entry) = old else { return self.put_new(db, key, encoding, value, expire_at) };
+        let block = self.heap.slabs.block_mut(entry.block);
+        let untimed = expire_at.is_none() && !has_expire(block);
+        if untimed && !is_large(block) && overwrite_value(block, encoding, value) {
+            return Ok(entry.block);
+        }
+        self.put_over(db, key, entry, encoding, value, expire_at)
+    }
+
+    /// [`Partition::put`] where more than the value changes.
+    fn put_over(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        entry: Entry,
+        encoding: Encoding,
+        value: &[u8],
+        expire_at: Option<u64>,
+    ) -> Result<BlockRef, OpError> {
         let view = self.heap.view(entry.block);
         let (stamp, old_expire) = (view.stamp(), view.expire_at());
         let old_large = match self.heap.string(view) {
