@@ -1,5 +1,7 @@
 //! Subcommands and their options; what they share is said once, in [`Common`].
 
+mod complaints;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +36,8 @@ enum Command {
     Floor(FloorOptions),
     /// GET and SET at pipeline 1, 16, 64; clients 1, 50, 200; values of 64, 1024, 4096 bytes.
     Sweep(SweepOptions),
+    /// What users complain about: late expiry, memory that does not come back, stalls.
+    Complaints(complaints::ComplaintsOptions),
     /// The server that is the physical limit: reads, counts and answers without parsing.
     FloorServer {
         /// epoll or io_uring.
@@ -186,6 +190,7 @@ pub(crate) fn run() -> Result<()> {
             let values = vec![64, 1024, 4096];
             run_rows("sweep", &get_and_set(common, depths, clients, values, None, length))
         }
+        Command::Complaints(options) => complaints::run(&options),
         Command::FloorServer { backend, port } => floor::serve(&backend, port),
     }
 }

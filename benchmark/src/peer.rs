@@ -50,13 +50,17 @@ impl Peer {
         Ok(Self { label: label.to_owned(), words })
     }
 
-    /// The command line for records: the program without its folder, which says nothing to
-    /// others.
+    /// The command line for records: files without their folders, which say nothing to others.
     pub fn display(&self) -> String {
-        let name = Path::new(&self.words[0]).file_name().unwrap_or_default().to_string_lossy();
-        let quote = |word: &String| if word.is_empty() { "\"\"".to_owned() } else { word.clone() };
-        let rest = self.words[1..].iter().map(quote);
-        std::iter::once(name.into_owned()).chain(rest).collect::<Vec<_>>().join(" ")
+        let short = |word: &String| match word.rsplit_once('/') {
+            Some((folders, file)) => match folders.split_once('=') {
+                Some((name, _)) => format!("{name}={file}"),
+                None => file.to_owned(),
+            },
+            None if word.is_empty() => "\"\"".to_owned(),
+            None => word.clone(),
+        };
+        self.words.iter().map(short).collect::<Vec<_>>().join(" ")
     }
 
     /// Starts the server, on its core if cores are given, and waits until it answers PING.
@@ -189,7 +193,13 @@ impl Running {
         let name = |(field, name): (&str, &str)| {
             client::info_text(&info, field).map(|version| format!("{name} {version}"))
         };
-        fields.into_iter().find_map(name).unwrap_or_default()
+        let version = fields.into_iter().find_map(name).unwrap_or_default();
+        let memory = self.client().and_then(|mut client| client.call(&["INFO", "memory"]));
+        let allocator = memory.ok().and_then(|info| client::info_text(&info, "mem_allocator"));
+        match allocator {
+            Some(allocator) => format!("{version}, {allocator}"),
+            None => version,
+        }
     }
 
     fn has_ended(&mut self) -> bool {
@@ -323,6 +333,8 @@ mod tests {
         let peer = Peer::parse("x=/some/where/server --port {port} --save \"\"").expect("a peer");
         assert_eq!(peer.label, "x");
         assert_eq!(peer.display(), "server --port {port} --save \"\"");
+        let peer = Peer::parse("x=env A=/b/c.so ./d/e {port}").expect("a peer");
+        assert_eq!(peer.display(), "env A=c.so e {port}");
         for wrong in ["server", "=a {port}", "x=", "x=server", "x='a {port}"] {
             assert!(Peer::parse(wrong).is_err(), "{wrong}");
         }

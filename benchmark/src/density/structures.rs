@@ -11,6 +11,7 @@
 //! | `{j}` | which repetition this is |
 //! | `{value}` | a value of the length that was asked for |
 //! | `{text:N}` | N letters, other ones for each item and repetition |
+//! | `{text:A:B}` | the same, of a length from A to below B |
 //! | `{number:A:B}` | a number from A to below B, by item and repetition |
 
 use crate::numbers::Random;
@@ -70,7 +71,7 @@ structures! {
         budget 330, redis 514, valkey 515;
     "one-element list of 16 B", 100_000, "RPUSH {key} {value}", 0 x "",
         budget 46, redis 79.7, valkey 77.9;
-    "list of 20 x 11 B", 20_000, "RPUSH {key}", 20 x "{text:11}",
+    "list of 20 x 11 B", 20_000, "RPUSH {key}", 20 x "{text:5:18}",
         budget 285, redis 355, valkey 353;
     "hash of 3 fields", 50_000, "HSET {key} f0 {text:8}", 2 x "g{j} {text:7}",
         budget 68, redis 96, valkey 94;
@@ -91,7 +92,7 @@ structures! {
         budget 42, redis 96.7, valkey 67.3;
     "one large list, per element", 100_000, "RPUSH big item:{i}", 0 x "",
         budget 12.2, redis 12.4, valkey 12.6;
-    "one stream, per entry", 100_000, "XADD big * field value{number:0:100}", 0 x "",
+    "one stream, per entry", 100_000, "XADD big * field {number:0:5000}", 0 x "",
         budget 12, redis 13.8, valkey 14.0;
 }
 
@@ -153,11 +154,11 @@ fn fill(
             ["j"] => filled.push_str(&repetition.to_string()),
             ["value"] => push_letters(filling.value_len, random, &mut filled),
             ["text", len] => push_letters(parse(len) as usize, random, &mut filled),
-            ["number", from, to] => {
-                let (from, to) = (parse(from), parse(to));
-                let number = from + random.below((to - from) as u64) as i64;
-                filled.push_str(&number.to_string());
+            ["text", from, to] => {
+                let len = between(from, to, random) as usize;
+                push_letters(len, random, &mut filled);
             }
+            ["number", from, to] => filled.push_str(&between(from, to, random).to_string()),
             _ => unreachable!("a hole that the table's head does not name: {hole}"),
         }
         rest = back;
@@ -168,6 +169,11 @@ fn fill(
 
 fn parse(number: &str) -> i64 {
     number.parse().expect("a number in the table of structures")
+}
+
+fn between(from: &str, to: &str, random: &mut Random) -> i64 {
+    let (from, to) = (parse(from), parse(to));
+    from + random.below((to - from) as u64) as i64
 }
 
 fn push_letters(len: usize, random: &mut Random, text: &mut String) {
