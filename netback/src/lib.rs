@@ -21,6 +21,7 @@
 
 pub mod epoll;
 mod places;
+pub mod sim;
 mod socket;
 mod start;
 #[cfg(feature = "io-uring")]
