@@ -53,6 +53,11 @@ impl Partition {
         self.lookup(db, key, Look::Peek).is_some()
     }
 
+    /// As [`Partition::exists`], but without a trace in the statistics.
+    pub fn holds(&mut self, db: usize, key: &Key<'_>) -> bool {
+        self.lookup(db, key, Look::Silent).is_some()
+    }
+
     /// Stamps a key as used; false without it.
     pub fn touch_key(&mut self, db: usize, key: &Key<'_>) -> bool {
         self.lookup(db, key, Look::Read).is_some()
@@ -105,6 +110,12 @@ impl Partition {
     /// time.
     pub fn expire_time(&mut self, db: usize, key: &Key<'_>) -> Option<Option<u64>> {
         let entry = self.lookup(db, key, Look::Peek)?;
+        Some(self.heap.view(entry.block).expire_at())
+    }
+
+    /// As [`Partition::expire_time`], but without a trace in the statistics.
+    pub fn peek_expire_time(&mut self, db: usize, key: &Key<'_>) -> Option<Option<u64>> {
+        let entry = self.lookup(db, key, Look::Silent)?;
         Some(self.heap.view(entry.block).expire_at())
     }
 

@@ -158,7 +158,11 @@ impl Partition {
     /// [`OpError::OutOfMemory`], [`OpError::TooLarge`]; nothing changed.
     pub fn set_raw(&mut self, db: usize, key: &Key<'_>, value: &[u8]) -> Result<(), OpError> {
         let old = self.lookup(db, key, Look::Write);
-        self.store(db, key, old, NewValue::Bytes(value), None)?;
+        if fits_inline(key, value.len()) {
+            self.put(db, key, old, Encoding::Raw, value, None)?;
+        } else {
+            self.store(db, key, old, NewValue::Bytes(value), None)?;
+        }
         self.effects.report(&Effect::Set {
             db: db as u32,
             key: key.bytes,

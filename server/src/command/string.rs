@@ -393,7 +393,7 @@ fn msetnx(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (args, db) = (ctx.args, ctx.client.db);
     for index in (1..args.len()).step_by(2) {
         let key = ctx.key(index);
-        if ctx.partition.exists(db, &key) {
+        if ctx.partition.holds(db, &key) {
             ctx.reply.integer(0);
             return Ok(());
         }
@@ -513,7 +513,7 @@ fn decrby(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn incrbyfloat(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let current = match ctx.partition.get(db, &key)? {
+    let current = match ctx.partition.peek(db, &key)? {
         None => Float80::from_i64(0),
         Some(StringValue::Int(value)) => Float80::from_i64(value),
         Some(StringValue::Bytes(bytes)) => Float80::parse(bytes).ok_or(NOT_A_FLOAT)?,

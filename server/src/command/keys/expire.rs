@@ -86,7 +86,7 @@ fn set_time(ctx: &mut CommandCtx<'_>, unit: Unit, origin: Origin) -> CommandResu
     let conditions = Conditions::parse(ctx.args)?;
     let at_ms = at_ms(ctx, unit, origin)?;
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let current = ctx.partition.expire_time(db, &key);
+    let current = ctx.partition.peek_expire_time(db, &key);
     let allowed = current
         .is_some_and(|current| conditions.allow(current.map(|current| current as i64), at_ms));
     if !allowed {

@@ -38,6 +38,8 @@ pub(super) fn exists(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 pub(super) fn touch(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    // The command's only purpose prevails over CLIENT NO-TOUCH.
+    ctx.partition.no_touch = false;
     count(ctx, true)
 }
 
