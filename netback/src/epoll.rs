@@ -173,10 +173,17 @@ impl Epoll {
         }
     }
 
-    fn accept(&mut self, index: usize, handler: &mut dyn FnMut(Event<'_, Socket>)) {
+    fn accept(
+        &mut self,
+        index: usize,
+        budget: &mut usize,
+        handler: &mut dyn FnMut(Event<'_, Socket>),
+    ) {
         let Some(Some(listener)) = self.listeners.get_mut(index) else { return };
         let id = ListenerId(index as u32);
-        for _ in 0..ACCEPTS_MAX {
+        let tries = ACCEPTS_MAX.min(*budget);
+        *budget -= tries;
+        for _ in 0..tries {
             match listener.socket.accept() {
                 Ok(socket) => handler(Event::Accepted { listener: id, socket }),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -223,8 +230,11 @@ impl Epoll {
         self.list(id);
     }
 
-    fn deliver_pending(&mut self, handler: &mut dyn FnMut(Event<'_, Socket>)) {
-        while let Some(pending) = self.pending.pop_front() {
+    fn deliver_pending(&mut self, budget: &mut usize, handler: &mut dyn FnMut(Event<'_, Socket>)) {
+        while *budget > 0
+            && let Some(pending) = self.pending.pop_front()
+        {
+            *budget -= 1;
             match pending {
                 Pending::Sent(conn, buffer) => handler(Event::Sent { conn, buffer }),
                 Pending::Closed(conn, reason) => {
@@ -394,21 +404,25 @@ impl Backend for Epoll {
         }
         self.accept_failed_at.take_if(|failed_at| now() - *failed_at >= ACCEPT_PAUSE);
         self.take_announcements(handler);
-        self.deliver_pending(handler);
+        // Less the wake and a refused accept for each listener.
+        let mut budget = EVENTS_MAX - 1 - self.listeners.len().min(EVENTS_MAX / 2);
+        self.deliver_pending(&mut budget, handler);
         if self.accept_failed_at.is_none() {
             for index in 0..self.listeners.len() {
                 if self.listeners[index].as_ref().is_some_and(|listener| listener.ready) {
-                    self.accept(index, handler);
+                    self.accept(index, &mut budget, handler);
                 }
             }
         }
         // Those that are still readable come again in the next wait, after the others.
-        for _ in 0..self.ready.len().min(EVENTS_MAX / 4) {
+        let receives = self.ready.len().min(budget);
+        budget -= receives;
+        for _ in 0..receives {
             if let Some(id) = self.ready.pop_front() {
                 self.receive(id, handler);
             }
         }
-        self.deliver_pending(handler);
+        self.deliver_pending(&mut budget, handler);
         Ok(())
     }
 }
@@ -448,4 +462,18 @@ fn token_of(id: ConnId) -> Token {
 
 fn conn_of(token: Token) -> ConnId {
     ConnId { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::real::{Probe, Real};
+
+    impl Probe for Epoll {
+        fn probe() -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    crate::conformance::suite!(Real<Epoll>);
 }

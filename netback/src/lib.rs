@@ -19,6 +19,8 @@
 //!   generation, so a late call with an old one does nothing.
 //! - **Bounds.** One [`Backend::wait`] delivers at most [`EVENTS_MAX`] events.
 
+#[cfg(test)]
+mod conformance;
 pub mod epoll;
 mod places;
 pub mod sim;

@@ -37,6 +37,14 @@ impl<T> Places<T> {
         }
     }
 
+    /// The id of the value at an index.
+    #[allow(dead_code, reason = "not every backend names places by index")]
+    pub(crate) fn id_at(&self, index: u32) -> Option<ConnId> {
+        let place = self.places.get(index as usize)?;
+        let generation = place.generation;
+        place.value.as_ref().map(|_| ConnId { index, generation })
+    }
+
     /// The value of an id.
     pub(crate) fn get(&self, id: ConnId) -> Option<&T> {
         let place = self.places.get(id.index as usize)?;
@@ -61,8 +69,8 @@ impl<T> Places<T> {
             && place.generation == id.generation
             && place.value.is_none()
         {
-            // Tokens have room for 28 bits of it.
-            place.generation = (place.generation + 1) & 0x0fff_ffff;
+            // epoll's tokens have room for 31 bits of it.
+            place.generation = (place.generation + 1) & 0x7fff_ffff;
             self.free.push(id.index);
         }
     }
@@ -70,12 +78,6 @@ impl<T> Places<T> {
     /// All values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.value.as_ref())
-    }
-
-    /// All values, to be changed.
-    #[cfg_attr(not(test), allow(dead_code, reason = "used by some backends"))]
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.iter_mut().filter_map(|place| place.value.as_mut())
     }
 
     /// Bytes of the table.

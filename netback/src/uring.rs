@@ -1,508 +1,238 @@
 //! The io_uring backend.
 //!
-//! One multishot accept a listener and one multishot receive a connection stay with the kernel;
-//! received bytes lie in buffers of a provided ring ([`buffers`]). Everything that a tick submits
-//! goes to the kernel in the one `io_uring_enter` that also waits.
+//! Requests are collected and handed to the kernel in the one system call that [`Uring::wait`]
+//! makes, which also waits. Accepting and receiving are requests that go on by themselves, and
+//! received bytes lie in buffers that all connections share (`buffers.rs`), so a tick that reads
+//! and answers a hundred connections costs one system call.
 //!
-//! Unsafe code: submissions that carry pointers, and the waker's eventfd. What safe code relies
-//! on: memory that a submission points to (a buffer being sent, the waker's counter) belongs to
-//! the operation until its completion arrives. So a connection keeps its place, and its buffers,
-//! until the kernel has answered all of its operations, and [`Drop`] cancels what is left before
-//! anything is freed.
-
-#![allow(unsafe_code, reason = "submissions carry pointers to memory that must stay")]
+//! # Sending
+//!
+//! A small send is tried at once and is "quiet": the kernel answers only where it did not get all
+//! across, so silence after the system call means success, and a reply does not end the very wait
+//! that sends it. The buffer comes back with the next event, or [`QUIET_LAG`] later. Where
+//! somebody waits for the end of a send (the connection is paused or closing, more is queued, the
+//! buffer is large) it is answered. One send a connection is out at a time; what has come up
+//! meanwhile leaves together in the next one.
+//!
+//! # What safe code may rely on
+//!
+//! A connection stays in the table, with its descriptor and its buffers, until the kernel has
+//! answered every request on it ([`Conn::requests`]); closing cancels them and waits for that. So
+//! neither a buffer nor a descriptor's number is reused while the kernel may still use it. The
+//! files in `uring/` that hold `unsafe` say at their top what they offer.
 
 mod buffers;
+mod conn;
+mod events;
+mod probe;
+mod ring;
+mod socket;
+mod waker;
+
+pub use probe::probe;
+pub use socket::Socket;
+pub use waker::UringWaker;
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
-
 use crate::places::Places;
-use crate::socket;
 use crate::{
     Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, ListenOptions, ListenerId,
     Sent, SocketOptions,
 };
 use buffers::Buffers;
+use conn::{Conn, Life, Urgency};
+use ring::{Completion, Kind, Ring, Token};
 
-/// Entries of the submission queue; more are submitted in between.
-const SUBMISSIONS: u32 = 1024;
-
-/// Entries of the completion queue.
-const COMPLETIONS: u32 = 8192;
+/// How much later than done a quiet send may be told.
+const QUIET_LAG: Duration = Duration::from_millis(1);
 
 /// Pause after a failed accept: without a free descriptor the next one fails as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What an operation was, in the top bits of its user data.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Op {
-    Accept = 1,
-    Receive = 2,
-    Send = 3,
-    Wake = 4,
-    Cancel = 5,
-}
+/// Waits for the kernel to end all requests before memory is given up for lost.
+const END_TRIES: usize = 50;
 
-/// User data: four bits of [`Op`], 28 bits of generation, 32 bits of index.
-fn user_data(op: Op, id: ConnId) -> u64 {
-    (op as u64) << 60 | u64::from(id.generation & 0x0fff_ffff) << 32 | u64::from(id.index)
-}
-
-/// The backend; see the top of the file.
+/// The backend; see the top of the file. The ring stands before what it points to, so that it is
+/// dropped first.
 pub struct Uring {
-    ring: IoUring,
+    ring: Ring,
     buffers: Buffers,
-    /// Submissions that found the queue full.
-    overflow: VecDeque<squeue::Entry>,
-    listeners: Vec<Option<ListenerState>>,
     conns: Places<Conn>,
-    pending: VecDeque<Pending>,
-    completions: Vec<(u64, i32, u32)>,
+    listeners: Vec<Listener>,
     waker: UringWaker,
-    /// Where the kernel writes the waker's counter.
-    wake_counter: Box<u64>,
-    wake_armed: bool,
+    /// Connections with something to send.
+    to_send: Vec<ConnId>,
+    /// Connections whose peer has closed its end.
+    ended: Vec<ConnId>,
+    /// Quiet sends that may be done, with their requests' numbers.
+    quiet: Vec<(ConnId, u64)>,
+    /// Events that came up otherwise than by a completion.
+    pending: VecDeque<Pending>,
+    /// Scratch space of a wait.
+    completions: Vec<Completion>,
 }
 
-struct ListenerState {
-    descriptor: OwnedFd,
+struct Listener {
+    socket: Option<OwnedFd>,
     address: Address,
-    armed: bool,
-    failed_at: Option<Instant>,
-}
-
-struct Conn {
-    socket: UringSocket,
-    peer: Option<Address>,
-    local: Option<Address>,
-    receiving: bool,
-    paused: bool,
-    /// Buffers not sent yet; the first one is with the kernel while `sending`.
-    unsent: VecDeque<Vec<u8>>,
-    sent: usize,
-    sending: bool,
-    /// To be closed when nothing is unsent.
+    path: Option<Arc<Path>>,
+    /// An accept is out.
+    accepting: bool,
+    /// The socket is to be closed when no accept is out.
     closing: bool,
-    /// Closed for this reason; gone when the kernel has answered everything.
-    ended: Option<CloseReason>,
+    /// Accepting failed and starts again at this time.
+    retry_at: Option<Instant>,
 }
 
 enum Pending {
     Sent(ConnId, Vec<u8>),
+    Held(ConnId),
     Closed(ConnId, CloseReason),
 }
 
-/// A connected stream that no backend has adopted, or the one of a connection.
-#[derive(Debug)]
-pub struct UringSocket {
-    descriptor: OwnedFd,
-    /// Path of the Unix listener it came by.
-    path: Option<PathBuf>,
-}
-
-/// Wakes a [`Uring`]; many wakes before it looks cost one system call.
-#[derive(Clone)]
-pub struct UringWaker {
-    event: Arc<File>,
-    woken: Arc<AtomicBool>,
-}
-
-impl crate::Waker for UringWaker {
-    fn wake(&self) {
-        if !self.woken.swap(true, Ordering::AcqRel) {
-            #[allow(clippy::host_endian_bytes, reason = "an eventfd counts in host order")]
-            let one = 1u64.to_ne_bytes();
-            // A counter that is full has woken the backend already; nothing else can fail.
-            let _ = (&*self.event).write(&one);
-        }
-    }
-}
-
-/// Whether io_uring can run here.
-///
-/// # Errors
-/// One line with cause and cure.
-pub fn probe() -> Result<(), String> {
-    let ring = build_ring(8, 16).map_err(|error| {
-        let cure = match error.raw_os_error() {
-            Some(libc::ENOSYS) => {
-                "the kernel has no io_uring; Linux 6.0 or later has what is needed"
-            }
-            Some(libc::EPERM | libc::EACCES) => {
-                "io_uring is forbidden; set the sysctl kernel.io_uring_disabled to 0, or let the \
-                 container's seccomp profile allow io_uring_setup, io_uring_enter and \
-                 io_uring_register"
-            }
-            Some(libc::ENOMEM) => "the limit of locked memory is too low; raise ulimit -l",
-            Some(libc::EINVAL) => "the kernel is too old; Linux 6.0 or later has what is needed",
-            _ => "see the error",
-        };
-        format!("io_uring cannot run: {error}: {cure}")
-    })?;
-    let mut probe = Probe::new();
-    let probed = ring.submitter().register_probe(&mut probe);
-    let needed = [
-        opcode::AcceptMulti::CODE,
-        opcode::RecvMulti::CODE,
-        opcode::Send::CODE,
-        opcode::AsyncCancel::CODE,
-    ];
-    if probed.is_err() || !needed.iter().all(|code| probe.is_supported(*code)) {
-        return Err("io_uring cannot run: the kernel lacks operations that are needed; Linux 6.0 \
-                    or later has them"
-            .to_owned());
-    }
-    Buffers::register(&ring.submitter()).map(drop).map_err(|error| {
-        format!(
-            "io_uring cannot run: no provided buffer ring ({error}); Linux 6.0 or later has what \
-             is needed"
-        )
-    })
-}
-
-/// A ring for one thread, with the newest options that the kernel takes.
-fn build_ring(submissions: u32, completions: u32) -> io::Result<IoUring> {
-    let newest = IoUring::builder()
-        .setup_cqsize(completions)
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_taskrun_flag()
-        .build(submissions);
-    match newest {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::builder()
-            .setup_cqsize(completions)
-            .setup_coop_taskrun()
-            .setup_taskrun_flag()
-            .build(submissions),
-        other => other,
-    }
-}
-
-fn event_file() -> io::Result<File> {
-    // SAFETY: takes and returns plain numbers.
-    let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { File::from_raw_fd(descriptor) })
-}
-
 impl Uring {
-    /// Queues a submission for the next enter.
-    fn push(&mut self, entry: squeue::Entry) {
-        if self.overflow.is_empty() {
-            // SAFETY: whoever builds an entry keeps its memory until the completion; see the top
-            // of the file.
-            let pushed = unsafe { self.ring.submission().push(&entry) };
-            if pushed.is_ok() {
+    /// Makes the requests that a connection's state asks for.
+    fn settle(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        if conn.cancelling {
+            return;
+        }
+        let fd = conn.as_raw_fd();
+        let cancel = Token::new(Kind::Cancel, id.index);
+        let receive = Token::new(Kind::Receive, id.index);
+        if conn.is_closed() {
+            if conn.requests == 0 {
+                self.finish(id);
                 return;
             }
+            self.ring.cancel_all(cancel, fd);
+            conn.cancelling = true;
+            conn.requests += 1;
+        } else if conn.paused && conn.receiving {
+            self.ring.cancel(cancel, receive);
+            conn.cancelling = true;
+            conn.requests += 1;
+        } else if conn.is_open() && !conn.paused && !conn.receiving {
+            self.ring.receive(receive, fd);
+            conn.receiving = true;
+            conn.requests += 1;
         }
-        self.overflow.push_back(entry);
     }
 
-    /// Moves what found the queue full to the queue, submitting in between.
-    fn push_overflow(&mut self) -> io::Result<()> {
-        while let Some(entry) = self.overflow.front() {
-            // SAFETY: as in `push`.
-            let pushed = unsafe { self.ring.submission().push(entry) };
-            if pushed.is_ok() {
-                self.overflow.pop_front();
-            } else {
-                self.ring.submit()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn arm_accept(&mut self, index: usize) {
-        let Some(Some(listener)) = self.listeners.get_mut(index) else { return };
-        listener.armed = true;
-        listener.failed_at = None;
-        let id = ConnId { index: index as u32, generation: 0 };
-        let entry = opcode::AcceptMulti::new(Fd(listener.descriptor.as_raw_fd()))
-            .flags(libc::SOCK_CLOEXEC)
-            .build()
-            .user_data(user_data(Op::Accept, id));
-        self.push(entry);
-    }
-
-    fn arm_receive(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if conn.receiving || conn.paused || conn.closing || conn.ended.is_some() {
-            return;
-        }
-        conn.receiving = true;
-        let entry = opcode::RecvMulti::new(Fd(conn.socket.descriptor.as_raw_fd()), buffers::GROUP)
-            .build()
-            .user_data(user_data(Op::Receive, id));
-        self.push(entry);
-    }
-
-    fn arm_waker(&mut self) {
-        self.wake_armed = true;
-        let target: *mut u64 = &mut *self.wake_counter;
-        let id = ConnId { index: 0, generation: 0 };
-        let entry = opcode::Read::new(
-            Fd(self.waker.event.as_raw_fd()),
-            target.cast(),
-            size_of::<u64>() as u32,
-        )
-        .build()
-        .user_data(user_data(Op::Wake, id));
-        self.push(entry);
-    }
-
-    /// Sends the first unsent buffer from where it stands.
-    fn start_send(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        let Some(buffer) = conn.unsent.front() else { return };
-        conn.sending = true;
-        let rest = &buffer[conn.sent..];
-        let len = u32::try_from(rest.len()).unwrap_or(1 << 30);
-        let entry = opcode::Send::new(Fd(conn.socket.descriptor.as_raw_fd()), rest.as_ptr(), len)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-            .build()
-            .user_data(user_data(Op::Send, id));
-        self.push(entry);
-    }
-
-    fn cancel(&mut self, op: Op, id: ConnId) {
-        let none = ConnId { index: 0, generation: 0 };
-        let entry = opcode::AsyncCancel::new(user_data(op, id))
-            .build()
-            .user_data(user_data(Op::Cancel, none));
-        self.push(entry);
-    }
-
-    /// Ends a connection; it goes when the kernel has answered its operations.
+    /// Ends a connection: cancels what is out, and tells once all is in.
     fn end(&mut self, id: ConnId, reason: CloseReason) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if conn.ended.is_none() {
-            conn.ended = Some(reason);
-            let (receiving, sending) = (conn.receiving, conn.sending);
-            if receiving {
-                self.cancel(Op::Receive, id);
-            }
-            if sending {
-                self.cancel(Op::Send, id);
-            }
-        }
-        self.reap(id);
+        let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.is_closed()) else { return };
+        conn.life = Life::Closed(reason);
+        self.settle(id);
     }
 
-    /// Lets an ended connection go once nothing of it is with the kernel.
-    fn reap(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if conn.receiving || conn.sending {
-            return;
-        }
-        if let Some(reason) = conn.ended.take() {
-            self.conns.vacate(id);
+    /// The last answer is in: the descriptor is closed and the buffers are freed.
+    fn finish(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.vacate(id)
+            && let Life::Closed(reason) = conn.life
+        {
             self.pending.push_back(Pending::Closed(id, reason));
         }
     }
 
-    fn complete(
-        &mut self,
-        (data, result, flags): (u64, i32, u32),
-        handler: &mut dyn FnMut(Event<'_, UringSocket>),
-    ) {
-        let id = ConnId { index: data as u32, generation: (data >> 32) as u32 & 0x0fff_ffff };
-        match data >> 60 {
-            op if op == Op::Receive as u64 => self.received(id, result, flags, handler),
-            op if op == Op::Send as u64 => self.sent(id, result),
-            op if op == Op::Accept as u64 => self.accepted(id.index, result, flags, handler),
-            op if op == Op::Wake as u64 => {
-                self.wake_armed = false;
-                self.waker.woken.store(false, Ordering::Release);
-                handler(Event::Woken);
-            }
-            _ => {}
-        }
-    }
-
-    fn received(
-        &mut self,
-        id: ConnId,
-        result: i32,
-        flags: u32,
-        handler: &mut dyn FnMut(Event<'_, UringSocket>),
-    ) {
-        let lives = self.conns.get_mut(id).is_some_and(|conn| {
-            conn.receiving = cqueue::more(flags);
-            conn.ended.is_none() && !conn.closing
-        });
-        if let Some(buffer) = cqueue::buffer_select(flags) {
-            if lives && result > 0 {
-                let bytes = self.buffers.bytes(buffer, result as usize);
-                handler(Event::Received { conn: id, bytes });
-            }
-            self.buffers.give_back(buffer);
-        }
-        if !lives {
-            self.reap(id);
-            return;
-        }
-        match -result {
-            0 => self.end(id, CloseReason::Peer),
-            code if code < 0 => self.arm_receive(id),
-            // All buffers are in use, or a pause took the operation back.
-            libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => self.arm_receive(id),
-            code => self.end(id, CloseReason::Error(io::Error::from_raw_os_error(code))),
-        }
-    }
-
-    fn sent(&mut self, id: ConnId, result: i32) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        conn.sending = false;
-        if conn.ended.is_some() {
-            self.reap(id);
-            return;
-        }
-        if result < 0 {
-            let retry = matches!(-result, libc::EINTR | libc::EAGAIN);
-            if retry {
-                self.start_send(id);
-            } else {
-                self.end(id, CloseReason::Error(io::Error::from_raw_os_error(-result)));
-            }
-            return;
-        }
-        conn.sent += result as usize;
-        if conn.unsent.front().is_some_and(|buffer| conn.sent >= buffer.len()) {
-            conn.sent = 0;
-            if let Some(buffer) = conn.unsent.pop_front() {
-                self.pending.push_back(Pending::Sent(id, buffer));
-            }
-        }
-        if !conn.unsent.is_empty() {
-            self.start_send(id);
-        } else if conn.closing {
-            self.end(id, CloseReason::Local);
-        } else if conn.unsent.capacity() > 4 {
-            conn.unsent = VecDeque::new();
-        }
-    }
-
-    fn accepted(
-        &mut self,
-        index: u32,
-        result: i32,
-        flags: u32,
-        handler: &mut dyn FnMut(Event<'_, UringSocket>),
-    ) {
-        let listener = self.listeners.get_mut(index as usize).and_then(Option::as_mut);
-        let path = listener.as_ref().and_then(|listener| match &listener.address {
-            Address::Unix(path) => Some(path.clone()),
-            Address::Tcp(_) => None,
-        });
-        let known = listener.is_some();
-        if let Some(listener) = listener {
-            listener.armed = cqueue::more(flags);
-            let failed = result < 0
-                && !matches!(-result, libc::ECONNABORTED | libc::EINTR | libc::ECANCELED);
-            listener.failed_at = failed.then(now);
-        }
-        if result >= 0 {
-            // SAFETY: the kernel made the descriptor for this completion; nobody else has it.
-            let descriptor = unsafe { OwnedFd::from_raw_fd(result) };
-            if known {
-                let socket = UringSocket { descriptor, path };
-                handler(Event::Accepted { listener: ListenerId(index), socket });
-            }
-        } else if known && -result != libc::ECANCELED {
-            let error = io::Error::from_raw_os_error(-result);
-            handler(Event::AcceptFailed { listener: ListenerId(index), error });
-        }
-    }
-
-    /// Arms what a completion or a pause has disarmed.
-    fn rearm(&mut self) {
-        for index in 0..self.listeners.len() {
-            let due = self.listeners[index].as_ref().is_some_and(|listener| {
-                let waits = listener.failed_at.is_some_and(|failed| now() - failed < ACCEPT_PAUSE);
-                !listener.armed && !waits
-            });
-            if due {
-                self.arm_accept(index);
-            }
-        }
-        if !self.wake_armed {
-            self.arm_waker();
-        }
-    }
-
-    fn deliver_pending(&mut self, handler: &mut dyn FnMut(Event<'_, UringSocket>)) {
-        while let Some(pending) = self.pending.pop_front() {
-            match pending {
-                Pending::Sent(conn, buffer) => handler(Event::Sent { conn, buffer }),
-                Pending::Closed(conn, reason) => {
-                    self.conns.release(conn);
-                    handler(Event::Closed { conn, reason });
-                }
+    /// Peers that have closed their end: what was queued since then gets one try.
+    fn end_ended(&mut self) {
+        for id in std::mem::take(&mut self.ended) {
+            let Some(conn) = self.conns.get(id) else { continue };
+            if conn.sends.is_empty() || conn.sends.is_busy() {
+                self.end(id, CloseReason::Peer);
             }
         }
     }
 
-    /// The one system call of a tick: submits, and waits for `want` completions.
-    fn enter(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let idle = self.ring.completion().is_empty() && self.pending.is_empty();
-        let waits = idle && timeout != Some(Duration::ZERO);
-        let result = match timeout {
-            Some(timeout) if waits => {
-                let timespec = Timespec::from(timeout);
-                let args = SubmitArgs::new().timespec(&timespec);
-                self.ring.submitter().submit_with_args(1, &args)
-            }
-            _ => self.ring.submitter().submit_and_wait(usize::from(waits)),
-        };
-        match result {
-            Ok(_) => Ok(()),
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(error),
+    fn list_to_send(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get_mut(id)
+            && !conn.listed
+            && !conn.sends.is_busy()
+            && !conn.sends.is_empty()
+        {
+            conn.listed = true;
+            self.to_send.push(id);
         }
+    }
+
+    fn start_sends(&mut self) {
+        let mut to_send = std::mem::take(&mut self.to_send);
+        for id in to_send.drain(..) {
+            let Some(conn) = self.conns.get_mut(id) else { continue };
+            conn.listed = false;
+            let urgency = match conn.life {
+                Life::Closed(_) => continue,
+                Life::Ended => Urgency::LastTry,
+                Life::Draining => Urgency::Told,
+                Life::Open if conn.paused => Urgency::Told,
+                Life::Open => Urgency::Usual,
+            };
+            let (fd, token) = (conn.as_raw_fd(), Token::new(Kind::Send, id.index));
+            conn.requests += 1;
+            if let Some(number) = conn.sends.start(&mut self.ring, token, fd, urgency) {
+                self.quiet.push((id, number));
+            }
+        }
+        self.to_send = to_send;
+    }
+
+    /// Has listeners accept that do not: at first, and after a pause where accepting failed.
+    fn start_accepts(&mut self) {
+        for (index, listener) in self.listeners.iter_mut().enumerate() {
+            if listener.accepting || listener.closing {
+                continue;
+            }
+            if listener.retry_at.is_some_and(|retry_at| now() < retry_at) {
+                continue;
+            }
+            if let Some(socket) = &listener.socket {
+                let token = Token::new(Kind::Accept, index as u32);
+                self.ring.accept(token, socket.as_raw_fd());
+                listener.accepting = true;
+                listener.retry_at = None;
+            }
+        }
+    }
+
+    /// How many completions to wait for, and how long.
+    fn patience(&self, timeout: Option<Duration>) -> (usize, Option<Duration>) {
+        if !self.pending.is_empty() || timeout == Some(Duration::ZERO) {
+            return (0, None);
+        }
+        let lag = (!self.quiet.is_empty()).then_some(QUIET_LAG);
+        let retry_at = self.listeners.iter().filter_map(|listener| listener.retry_at).min();
+        let retry = retry_at.map(|retry_at| retry_at.saturating_duration_since(now()));
+        (1, [timeout, lag, retry].into_iter().flatten().min())
     }
 }
 
 impl Backend for Uring {
-    type Socket = UringSocket;
+    type Socket = Socket;
     type Waker = UringWaker;
 
     fn open() -> io::Result<Self> {
-        let ring = build_ring(SUBMISSIONS, COMPLETIONS)?;
-        let buffers = Buffers::register(&ring.submitter())?;
-        let waker =
-            UringWaker { event: Arc::new(event_file()?), woken: Arc::new(AtomicBool::new(false)) };
+        let mut ring = Ring::open()?;
+        let buffers = Buffers::open(&ring)?;
+        let waker = UringWaker::open()?;
+        ring.watch(Token::new(Kind::Waker, 0), waker.as_raw_fd());
         Ok(Self {
             ring,
             buffers,
-            overflow: VecDeque::new(),
-            listeners: Vec::new(),
             conns: Places::default(),
-            pending: VecDeque::new(),
-            completions: Vec::with_capacity(EVENTS_MAX),
+            listeners: Vec::new(),
             waker,
-            wake_counter: Box::new(0),
-            wake_armed: false,
+            to_send: Vec::new(),
+            ended: Vec::new(),
+            quiet: Vec::new(),
+            pending: VecDeque::new(),
+            completions: Vec::new(),
         })
     }
 
@@ -511,105 +241,95 @@ impl Backend for Uring {
     }
 
     fn listen(&mut self, address: &Address, options: &ListenOptions) -> io::Result<ListenerId> {
-        // Operations on a non-blocking descriptor would fail instead of waiting in the kernel.
-        let (descriptor, address) = socket::listen(address, options, false)?;
-        let index = self.listeners.len();
-        self.listeners.push(Some(ListenerState {
-            descriptor,
+        let (socket, address) = crate::socket::listen(address, options, false)?;
+        let path = match &address {
+            Address::Unix(path) => Some(Arc::from(path.as_path())),
+            Address::Tcp(_) => None,
+        };
+        let id = ListenerId(self.listeners.len() as u32);
+        self.listeners.push(Listener {
+            socket: Some(socket),
             address,
-            armed: false,
-            failed_at: None,
-        }));
-        Ok(ListenerId(index as u32))
+            path,
+            accepting: false,
+            closing: false,
+            retry_at: None,
+        });
+        Ok(id)
     }
 
     fn listen_address(&self, listener: ListenerId) -> Option<Address> {
-        let state = self.listeners.get(listener.0 as usize)?.as_ref()?;
-        Some(state.address.clone())
+        let listener = self.listeners.get(listener.0 as usize)?;
+        (!listener.closing).then(|| listener.address.clone())
     }
 
-    fn unlisten(&mut self, listener: ListenerId) {
-        let Some(place) = self.listeners.get_mut(listener.0 as usize) else { return };
-        if let Some(state) = place.take() {
-            if state.armed {
-                self.cancel(Op::Accept, ConnId { index: listener.0, generation: 0 });
-            }
-            if let Address::Unix(path) = state.address {
-                let _ = std::fs::remove_file(path);
-            }
+    fn unlisten(&mut self, id: ListenerId) {
+        let Some(listener) = self.listeners.get_mut(id.0 as usize) else { return };
+        if listener.closing {
+            return;
+        }
+        listener.closing = true;
+        listener.retry_at = None;
+        if let Address::Unix(path) = &listener.address {
+            let _ = std::fs::remove_file(path);
+        }
+        if listener.accepting {
+            let target = Token::new(Kind::Accept, id.0);
+            self.ring.cancel(Token::new(Kind::CancelAccept, id.0), target);
+        } else {
+            listener.socket = None;
         }
     }
 
-    fn adopt(&mut self, socket: UringSocket, options: &SocketOptions) -> io::Result<ConnId> {
-        if socket.path.is_none() {
-            socket::set_options(&socket.descriptor, options);
-        }
-        let path = socket.path.clone().map(Address::Unix);
-        let peer = path.clone().or_else(|| socket::peer_address(&socket.descriptor));
-        let local = path.or_else(|| socket::local_address(&socket.descriptor));
+    fn adopt(&mut self, socket: Socket, options: &SocketOptions) -> io::Result<ConnId> {
+        socket.set_options(options);
         let id = self.conns.next_id();
-        self.conns.occupy(
-            id,
-            Conn {
-                socket,
-                peer,
-                local,
-                receiving: false,
-                paused: false,
-                unsent: VecDeque::new(),
-                sent: 0,
-                sending: false,
-                closing: false,
-                ended: None,
-            },
-        );
-        self.arm_receive(id);
+        self.conns.occupy(id, Conn::new(socket));
+        self.settle(id);
         Ok(id)
     }
 
     fn peer_address(&self, conn: ConnId) -> Option<Address> {
-        self.conns.get(conn)?.peer.clone()
+        self.conns.get(conn)?.socket.peer_address()
     }
 
     fn local_address(&self, conn: ConnId) -> Option<Address> {
-        self.conns.get(conn)?.local.clone()
+        self.conns.get(conn)?.socket.local_address()
     }
 
-    fn descriptor(&self, conn: ConnId) -> RawFd {
-        self.conns.get(conn).map_or(-1, |conn| conn.socket.descriptor.as_raw_fd())
+    fn descriptor(&self, conn: ConnId) -> i32 {
+        self.conns.get(conn).map_or(-1, Conn::as_raw_fd)
     }
 
     fn send(&mut self, id: ConnId, buffer: Vec<u8>) -> Sent {
-        let Some(conn) = self.conns.get_mut(id) else { return Sent::Refused(buffer) };
-        if conn.closing || conn.ended.is_some() {
-            return Sent::Refused(buffer);
+        match self.conns.get_mut(id) {
+            Some(conn) if conn.may_send() => {
+                if buffer.is_empty() {
+                    return Sent::Complete(buffer);
+                }
+                conn.sends.push(buffer);
+                self.list_to_send(id);
+                Sent::Pending
+            }
+            _ => Sent::Refused(buffer),
         }
-        if buffer.is_empty() {
-            return Sent::Complete(buffer);
-        }
-        conn.unsent.push_back(buffer);
-        if !conn.sending {
-            self.start_send(id);
-        }
-        Sent::Pending
     }
 
     fn pause(&mut self, id: ConnId, paused: bool) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         conn.paused = paused;
-        if paused && conn.receiving {
-            self.cancel(Op::Receive, id);
-        } else if !paused {
-            self.arm_receive(id);
+        if !paused && !conn.held.is_empty() {
+            self.pending.push_back(Pending::Held(id));
         }
+        self.settle(id);
     }
 
     fn close(&mut self, id: ConnId, how: Close) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if how == Close::Now || conn.unsent.is_empty() {
+        let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.is_closed()) else { return };
+        if how == Close::Now || conn.sends.is_empty() {
             self.end(id, CloseReason::Local);
-        } else {
-            conn.closing = true;
+        } else if conn.is_open() {
+            conn.life = Life::Draining;
         }
     }
 
@@ -618,60 +338,60 @@ impl Backend for Uring {
     }
 
     fn memory_bytes(&self) -> usize {
-        let unsent = self.conns.iter().flat_map(|conn| &conn.unsent).map(Vec::capacity);
-        self.buffers.memory_bytes() + self.conns.bytes() + unsent.sum::<usize>()
+        let heap = self.conns.iter().map(Conn::heap_bytes).sum::<usize>();
+        self.ring.bytes() + self.buffers.memory_bytes() + self.conns.bytes() + heap
     }
 
     fn wait(
         &mut self,
         timeout: Option<Duration>,
-        handler: &mut dyn FnMut(Event<'_, UringSocket>),
+        handler: &mut dyn FnMut(Event<'_, Socket>),
     ) -> io::Result<()> {
-        self.rearm();
-        self.push_overflow()?;
-        let accept_failed =
-            self.listeners.iter().flatten().any(|listener| listener.failed_at.is_some());
-        let timeout = match timeout {
-            other if !accept_failed => other,
-            other => Some(other.unwrap_or(ACCEPT_PAUSE).min(ACCEPT_PAUSE)),
-        };
-        self.enter(timeout)?;
-        self.deliver_pending(handler);
-        let mut completions = std::mem::take(&mut self.completions);
-        completions.extend(
-            self.ring
-                .completion()
-                .take(EVENTS_MAX)
-                .map(|entry| (entry.user_data(), entry.result(), entry.flags())),
-        );
-        for completion in completions.drain(..) {
-            self.complete(completion, handler);
-        }
-        self.completions = completions;
-        self.deliver_pending(handler);
+        self.end_ended();
+        self.start_sends();
+        self.start_accepts();
+        let (want, timeout) = self.patience(timeout);
+        self.ring.enter(want, timeout)?;
+        let mut budget = EVENTS_MAX;
+        self.deliver_pending(&mut budget, handler);
+        self.take_completions(&mut budget, handler);
+        self.deliver_pending(&mut budget, handler);
         Ok(())
     }
 }
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Nothing may be freed that an operation still points to. What has not been submitted
-        // yet never will be.
-        let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
-        let in_flight = self.conns.iter().any(|conn| conn.sending);
-        let deadline = now() + Duration::from_secs(1);
-        while in_flight && self.conns.iter().any(|conn| conn.sending) && now() < deadline {
-            if self.wait(Some(Duration::from_millis(10)), &mut |_| {}).is_err() {
+        let mut all_in = self.ring.cancel_everything();
+        for _ in 0..END_TRIES {
+            if all_in || self.ring.enter(1, Some(Duration::from_millis(20))).is_err() {
                 break;
             }
+            all_in = self.ring.cancel_everything();
         }
-        let stuck = self.conns.iter_mut().filter(|conn| conn.sending);
-        // A leak is better than a kernel that reads freed memory.
-        stuck.for_each(|conn| std::mem::forget(std::mem::take(&mut conn.unsent)));
+        if !all_in {
+            // The kernel may still look at these: better lost than freed.
+            std::mem::forget(std::mem::take(&mut self.conns));
+            self.buffers.leak();
+        }
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "only spaces out failing accepts, and bounds a drop")]
+#[allow(clippy::disallowed_methods, reason = "only spaces out failing accepts")]
 fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::real::{Probe, Real};
+
+    impl Probe for Uring {
+        fn probe() -> Result<(), String> {
+            super::probe()
+        }
+    }
+
+    crate::conformance::suite!(Real<Uring>);
 }

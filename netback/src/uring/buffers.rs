@@ -1,113 +1,150 @@
-//! The provided buffer ring: receive buffers that the kernel picks from.
+//! The receive buffers: a ring of them, shared with the kernel, for all connections.
+//!
+//! The kernel takes a buffer when bytes have arrived, so an idle connection holds none. A filled
+//! buffer comes with a completion as a [`Lent`], of which there is one at a time for each buffer:
+//! it is what gives safe code the right to read the bytes, and giving it back ends that right.
 //!
 //! ```text
-//! memory   [ ring of COUNT entries, page-aligned | COUNT buffers of LEN bytes ]
-//! entry    address, length, buffer id; the tail counter lies in the first entry's spare field
+//! entries   COUNT x 16 bytes   address, length, id of each buffer on offer; the last two bytes
+//!                              of the first entry are the ring's tail
+//! data      COUNT x LEN bytes
 //! ```
-//!
-//! A buffer is the kernel's from the moment its entry is behind the tail until a completion names
-//! it, and ours from then until [`Buffers::give_back`].
 
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 
-/// Buffers; a power of two.
+use super::ring::Ring;
+
+/// The only group of buffers.
+pub(super) const BUFFER_GROUP: u16 = 0;
+
+/// Buffers in the ring, a power of two. They are back before the next wait, so the number bounds
+/// how many receives one system call completes; the rest are told so and start again.
 const COUNT: u16 = 128;
 
-/// Bytes of one buffer.
+/// Bytes of a buffer: what one receive takes at most.
 const LEN: usize = 16 * 1024;
 
-/// The group that receives name.
-pub(super) const GROUP: u16 = 0;
+const PAGE: usize = 4096;
 
-/// The ring and its buffers, in one mapping.
-pub(super) struct Buffers {
-    memory: NonNull<u8>,
-    tail: u16,
+const ENTRIES_BYTES: usize = COUNT as usize * size_of::<BufRingEntry>();
+const DATA_BYTES: usize = COUNT as usize * LEN;
+
+const _: () = assert!(COUNT.is_power_of_two() && size_of::<BufRingEntry>() == 16);
+
+/// A buffer that the kernel has filled.
+#[derive(Debug)]
+pub(super) struct Lent {
+    id: u16,
+    len: usize,
 }
 
-const RING_BYTES: usize = COUNT as usize * size_of::<BufRingEntry>();
-const BYTES: usize = RING_BYTES + COUNT as usize * LEN;
+impl Lent {
+    /// To be made from a completion only, once.
+    pub(super) fn new(id: u16, len: usize) -> Self {
+        assert!(id < COUNT && len <= LEN, "the kernel fills the buffers it was given");
+        Self { id, len }
+    }
+}
+
+/// The buffers and their ring.
+pub(super) struct Buffers {
+    entries: NonNull<u8>,
+    data: NonNull<u8>,
+    tail: u16,
+    is_leaked: bool,
+}
+
+// The memory is the value's own; no thread is tied to it.
+// SAFETY: the pointers are to allocations that only this value frees.
+unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// Maps the memory, registers the ring and hands all buffers to the kernel.
-    pub(super) fn register(submitter: &Submitter<'_>) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new private mapping at an address of the kernel's choice.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = NonNull::new(memory.cast::<u8>()).expect("a mapping is not at zero");
-        let mut buffers = Self { memory, tail: 0 };
-        let address = memory.as_ptr() as u64;
-        // SAFETY: the ring's memory is page-aligned, holds COUNT entries, and lives until the
-        // ring is closed, which the owner sees to.
-        unsafe { submitter.register_buf_ring_with_flags(address, COUNT, GROUP, 0) }?;
+    /// Allocates the buffers and registers them.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn open(ring: &Ring) -> io::Result<Self> {
+        let entries = allocate(entries_layout());
+        let mut buffers =
+            Self { entries, data: allocate(data_layout()), tail: 0, is_leaked: false };
+        let address = entries.as_ptr() as u64;
+        let submitter = ring.uring().submitter();
+        // SAFETY: the entries are page-aligned and live as long as the ring; see `Uring`'s drop.
+        unsafe { submitter.register_buf_ring_with_flags(address, COUNT, BUFFER_GROUP, 0) }?;
         for id in 0..COUNT {
-            buffers.push(id);
+            buffers.give_back(Lent::new(id, 0));
         }
-        buffers.publish();
         Ok(buffers)
     }
 
-    /// The bytes that a completion delivered.
-    pub(super) fn bytes(&self, id: u16, len: usize) -> &[u8] {
-        assert!(id < COUNT && len <= LEN, "the kernel names buffers of the ring");
-        // SAFETY: the offset lies in the mapping.
-        let start = unsafe { self.memory.as_ptr().add(RING_BYTES + usize::from(id) * LEN) };
-        // SAFETY: the kernel has filled these bytes and leaves the buffer alone until it is given
-        // back, which takes `&mut self`.
-        unsafe { std::slice::from_raw_parts(start, len) }
+    /// The bytes of a filled buffer.
+    pub(super) fn bytes(&self, lent: &Lent) -> &[u8] {
+        // SAFETY: the id is below COUNT, so the offset is within the allocation.
+        let start = unsafe { self.data.as_ptr().add(usize::from(lent.id) * LEN) };
+        // SAFETY: `len` bytes from `start` are within the buffer, initialised from the beginning,
+        // and the kernel does not write to them before the buffer is given back, which takes the
+        // `Lent` that is borrowed here together with the buffers.
+        unsafe { std::slice::from_raw_parts(start, lent.len) }
     }
 
-    /// Hands a buffer to the kernel again.
-    pub(super) fn give_back(&mut self, id: u16) {
-        self.push(id);
-        self.publish();
-    }
-
-    /// Bytes of the mapping.
-    pub(super) fn memory_bytes(&self) -> usize {
-        BYTES
-    }
-
-    fn push(&mut self, id: u16) {
-        let index = usize::from(self.tail & (COUNT - 1));
-        let ring = self.memory.as_ptr().cast::<BufRingEntry>();
-        // SAFETY: the index is below COUNT, so the entry lies in the ring.
-        let entry = unsafe { ring.add(index) };
-        // SAFETY: the offset lies in the mapping.
-        let address = unsafe { self.memory.as_ptr().add(RING_BYTES + usize::from(id) * LEN) };
-        // SAFETY: the kernel reads entries in front of the tail only; this one is behind it. Its
-        // spare field, which holds the tail, is not touched by the setters.
+    /// Offers a buffer to the kernel.
+    pub(super) fn give_back(&mut self, lent: Lent) {
+        let place = usize::from(self.tail & (COUNT - 1));
+        let entries = self.entries.as_ptr().cast::<BufRingEntry>();
+        // SAFETY: the place is below COUNT.
+        let entry = unsafe { entries.add(place) };
+        // SAFETY: the entry lies beyond the tail, so the kernel does not look at it, except for
+        // the tail within the first one, which the setters leave alone and the kernel only reads.
         let entry = unsafe { &mut *entry };
-        entry.set_addr(address as u64);
+        entry.set_addr(self.data.as_ptr() as u64 + u64::from(lent.id) * LEN as u64);
         entry.set_len(LEN as u32);
-        entry.set_bid(id);
+        entry.set_bid(lent.id);
         self.tail = self.tail.wrapping_add(1);
-    }
-
-    /// Shows the kernel the entries pushed so far.
-    fn publish(&self) {
-        let ring = self.memory.as_ptr().cast::<BufRingEntry>();
-        // SAFETY: the pointer is that of the first entry of an initialized ring.
-        let tail = unsafe { BufRingEntry::tail(ring) };
-        // SAFETY: the field is an aligned u16 that we write and the kernel reads, as its interface
-        // has it; both do so atomically.
+        // SAFETY: this is the address of the first entry of the ring.
+        let tail = unsafe { BufRingEntry::tail(entries) };
+        // SAFETY: the field is aligned, within the allocation, and shared with the kernel only.
         let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) };
         tail.store(self.tail, Ordering::Release);
+    }
+
+    /// Never frees the memory: the kernel may still write to it.
+    pub(super) fn leak(&mut self) {
+        self.is_leaked = true;
+    }
+
+    /// Bytes of all buffers.
+    pub(super) fn memory_bytes(&self) -> usize {
+        ENTRIES_BYTES + DATA_BYTES
     }
 }
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and the owner has closed the ring that used it.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), BYTES) };
+        if self.is_leaked {
+            return;
+        }
+        // SAFETY: allocated with the same layout, and the ring is gone.
+        unsafe { dealloc(self.entries.as_ptr(), entries_layout()) };
+        // SAFETY: as above.
+        unsafe { dealloc(self.data.as_ptr(), data_layout()) };
     }
+}
+
+fn entries_layout() -> Layout {
+    Layout::from_size_align(ENTRIES_BYTES, PAGE).expect("a small size and a page")
+}
+
+fn data_layout() -> Layout {
+    Layout::from_size_align(DATA_BYTES, PAGE).expect("a small size and a page")
+}
+
+fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: the layout's size is not zero.
+    let start = unsafe { alloc_zeroed(layout) };
+    NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout))
 }

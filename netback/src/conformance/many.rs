@@ -1,0 +1,151 @@
+//! Many connections, several listeners, all kinds of addresses.
+
+use super::{Client, Rig, World, loopback};
+use crate::conformance::rig::{LISTEN, SOCKET};
+use crate::{Address, Backend, Close, ConnId, Event, Sent, Waker};
+
+pub(crate) fn serves_many_connections<W: World>(mut rig: Rig<W>) {
+    rig.echoes = true;
+    let mut clients: Vec<_> = (0..300).map(|_| rig.pair().0).collect();
+    for round in 0..5_u8 {
+        for (index, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.write(&[round, index as u8, 9]), 3);
+        }
+        for (index, client) in clients.iter_mut().enumerate() {
+            assert_eq!(rig.read(&mut **client, 3), [round, index as u8, 9]);
+        }
+    }
+    drop(clients);
+    rig.until("all ends", |rig| rig.told.values().all(|told| told.closed.is_some()));
+}
+
+pub(crate) fn tells_listeners_apart<W: World>(mut rig: Rig<W>) {
+    let second = rig.backend.listen(&loopback(), &LISTEN).unwrap();
+    let second_address = rig.backend.listen_address(second).unwrap();
+    assert_ne!(rig.address, second_address);
+    assert!(rig.backend.listen(&second_address, &LISTEN).is_err(), "the port is taken");
+    let check = |rig: &mut Rig<W>, address: &Address, listener| {
+        let _client = rig.world.connect(address);
+        rig.until("an accept", |rig| !rig.accepted.is_empty());
+        assert_eq!(rig.accepted[0].0, listener);
+        let conn = rig.adopt();
+        assert_eq!(rig.backend.local_address(conn).as_ref(), Some(address));
+        rig.close(conn, Close::Now);
+    };
+    let (first, first_address) = (rig.listener, rig.address.clone());
+    check(&mut rig, &first_address, first);
+    check(&mut rig, &second_address, second);
+    check(&mut rig, &first_address, first);
+}
+
+pub(crate) fn stops_listening<W: World>(mut rig: Rig<W>) {
+    rig.echoes = true;
+    let (mut client, _) = rig.pair();
+    let address = rig.address.clone();
+    rig.backend.unlisten(rig.listener);
+    assert_eq!(rig.backend.listen_address(rig.listener), None);
+    rig.backend.unlisten(rig.listener);
+    rig.settle();
+    assert!(rig.world.is_refused(&address));
+    rig.write(&mut *client, b"connected");
+    assert_eq!(rig.read(&mut *client, 9), b"connected");
+    let again = rig.backend.listen(&address, &LISTEN).unwrap();
+    let _client = rig.pair_at(&address);
+    assert_ne!(again, rig.listener);
+}
+
+pub(crate) fn listens_on_ipv6<W: World>(mut rig: Rig<W>) {
+    rig.echoes = true;
+    let address = Address::Tcp((std::net::Ipv6Addr::LOCALHOST, 0).into());
+    let Ok(listener) = rig.backend.listen(&address, &LISTEN) else {
+        eprintln!("skipped: no IPv6");
+        return;
+    };
+    let address = rig.backend.listen_address(listener).unwrap();
+    let (mut client, conn) = rig.pair_at(&address);
+    rig.write(&mut *client, b"six");
+    assert_eq!(rig.read(&mut *client, 3), b"six");
+    assert!(matches!(rig.backend.peer_address(conn), Some(Address::Tcp(peer)) if peer.is_ipv6()));
+}
+
+pub(crate) fn listens_on_unix_sockets<W: World>(mut rig: Rig<W>) {
+    rig.echoes = true;
+    let address = Address::Unix(rig.world.directory().join("socket"));
+    let listener = rig.backend.listen(&address, &LISTEN).unwrap();
+    assert_eq!(rig.backend.listen_address(listener), Some(address.clone()));
+    let (mut client, conn) = rig.pair_at(&address);
+    rig.write(&mut *client, b"unix");
+    assert_eq!(rig.read(&mut *client, 4), b"unix");
+    assert_eq!(rig.backend.peer_address(conn), Some(address.clone()));
+    rig.backend.unlisten(listener);
+    rig.settle();
+    assert!(rig.world.is_refused(&address));
+}
+
+pub(crate) fn idle_connections_are_cheap<W: World>(mut rig: Rig<W>) {
+    let before = rig.backend.memory_bytes();
+    let mut clients = Vec::new();
+    for _ in 0..1000 {
+        let (mut client, conn) = rig.pair();
+        // Idle, but not new: each has been served once.
+        rig.write(&mut *client, b"ping");
+        rig.until("bytes", |rig| rig.told(conn).received.len() == 4);
+        rig.send(conn, b"pong".to_vec());
+        assert_eq!(rig.read(&mut *client, 4), b"pong");
+        clients.push(client);
+    }
+    rig.settle();
+    let each = rig.backend.memory_bytes().saturating_sub(before) / clients.len();
+    assert!(each < 1024, "{each} bytes for an idle connection");
+}
+
+pub(crate) fn sockets_move_between_backends<W: World>(mut rig: Rig<W>) {
+    let mut other = rig.world.open_another();
+    let mut client = rig.world.connect(&rig.address.clone());
+    rig.until("an accept", |rig| !rig.accepted.is_empty());
+    let (_, socket) = rig.accepted.remove(0);
+    let conn = other.adopt(socket, &SOCKET).unwrap();
+    rig.write(&mut *client, b"elsewhere");
+    let mut read = Vec::new();
+    rig.until("the echo", |_| {
+        echo_once(&mut other, conn);
+        if let super::Read::Bytes(more) = client.read() {
+            read.extend(more);
+        }
+        read.len() == 9
+    });
+    assert_eq!(read, b"elsewhere");
+    // Each backend has its own waker.
+    rig.backend.waker().wake();
+    rig.until("a wake", |rig| rig.wakes == 1);
+}
+
+fn echo_once<B: Backend>(backend: &mut B, conn: ConnId) {
+    let mut arrived = Vec::new();
+    let handler = &mut |event: Event<'_, B::Socket>| match event {
+        Event::Received { bytes, .. } => arrived.extend_from_slice(bytes),
+        Event::Sent { .. } => {}
+        _ => panic!("an event of nobody"),
+    };
+    backend.wait(Some(std::time::Duration::from_millis(1)), handler).unwrap();
+    if !arrived.is_empty() {
+        assert!(!matches!(backend.send(conn, arrived), Sent::Refused(_)));
+    }
+}
+
+pub(crate) fn places_are_reused_with_new_names<W: World>(mut rig: Rig<W>) {
+    let mut names = std::collections::BTreeSet::new();
+    let mut index_max = 0;
+    for round in 0..50 {
+        let (client, conn): (Box<dyn Client>, ConnId) = rig.pair();
+        assert!(names.insert(conn));
+        index_max = index_max.max(conn.index);
+        if round % 2 == 0 {
+            drop(client);
+            rig.until_closed(conn);
+        } else {
+            rig.close(conn, Close::Now);
+        }
+    }
+    assert!(index_max < 4, "places are reused");
+}
