@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use netback::{Close, ConnId};
 
 use crate::command::table::Entry;
+use crate::config::OutputLimit;
 use crate::resp::{ArgRange, Progress, Protocol};
 
 /// A request that has not arrived whole, or waits for an earlier one.
@@ -62,6 +63,10 @@ impl ReplyBuffer {
         std::mem::replace(&mut self.bytes, held)
     }
 }
+
+/// Bytes of replies that output limits do not count: Redis has a buffer of this size in each
+/// client, and limits only what lies beyond it.
+const UNLIMITED_OUTPUT: usize = 16 * 1024;
 
 /// What CLIENT REPLY asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,6 +153,8 @@ pub struct Client {
     pub waiting: VecDeque<Waiting>,
     /// No further request runs until [`Client::waiting`] is empty.
     pub stalled: bool,
+    /// Since when it has been over the soft output limit.
+    pub over_soft_limit_ms: Option<u64>,
     /// Receiving is paused.
     pub paused: bool,
     /// To be closed at the end of the tick.
@@ -187,6 +194,7 @@ impl Client {
             sending_buffers: 0,
             waiting: VecDeque::new(),
             stalled: false,
+            over_soft_limit_ms: None,
             paused: false,
             close: None,
             dirty: false,
@@ -221,6 +229,23 @@ impl Client {
             Waiting::Remote { .. } => 0,
         });
         self.sending_bytes + self.replies.bytes.len() + ready.sum::<usize>()
+    }
+
+    /// Whether the client leaves more unread than it may, at a time in milliseconds.
+    pub fn is_over_output_limit(&mut self, limit: &OutputLimit, now_ms: u64) -> bool {
+        if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
+            return false;
+        }
+        let len = self.output_len().saturating_sub(UNLIMITED_OUTPUT);
+        if limit.hard_bytes > 0 && len > limit.hard_bytes {
+            return true;
+        }
+        if limit.soft_bytes == 0 || len <= limit.soft_bytes {
+            self.over_soft_limit_ms = None;
+            return false;
+        }
+        let since_ms = *self.over_soft_limit_ms.get_or_insert(now_ms);
+        now_ms.saturating_sub(since_ms) > limit.soft_ms
     }
 
     /// Bytes that the client holds, buffers with it.
@@ -311,6 +336,23 @@ mod tests {
         assert_eq!(replies.release(3), b"bcd");
         replies.bytes.extend_from_slice(b"e");
         assert_eq!(replies.release(0), b"e");
+    }
+
+    #[test]
+    fn output_limits_are_hard_at_once_and_soft_after_a_while() {
+        let limit = OutputLimit { hard_bytes: 100, soft_bytes: 10, soft_ms: 1000 };
+        let mut client = Client::new(1, ConnId { index: 0, generation: 0 }, 0);
+        client.sending_bytes = UNLIMITED_OUTPUT + 11;
+        assert!(!client.is_over_output_limit(&limit, 5000));
+        assert!(!client.is_over_output_limit(&limit, 6000));
+        assert!(client.is_over_output_limit(&limit, 6001));
+        client.sending_bytes = UNLIMITED_OUTPUT + 10;
+        assert!(!client.is_over_output_limit(&limit, 7000));
+        client.sending_bytes = UNLIMITED_OUTPUT + 11;
+        assert!(!client.is_over_output_limit(&limit, 8000));
+        client.sending_bytes = UNLIMITED_OUTPUT + 101;
+        assert!(client.is_over_output_limit(&limit, 8000));
+        assert!(!client.is_over_output_limit(&OutputLimit::default(), 9000));
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub struct Rates {
     pub input: Rate,
     /// Bytes to clients.
     pub output: Rate,
+    /// Ticks.
+    pub ticks: Rate,
+    /// Cycles of the ticks, without the waiting.
+    pub tick_cycles: Rate,
 }
 
 impl Core {
@@ -54,6 +58,8 @@ impl Core {
         self.state.rates.commands.sample(stats.commands_processed, now_us);
         self.state.rates.input.sample(stats.net_input_bytes, now_us);
         self.state.rates.output.sample(stats.net_output_bytes, now_us);
+        self.state.rates.ticks.sample(stats.ticks, now_us);
+        self.state.rates.tick_cycles.sample(stats.tick_cycles, now_us);
         let used = self.used_memory();
         self.state.stats.memory_peak = self.state.stats.memory_peak.max(used);
         self.close_idle_clients();

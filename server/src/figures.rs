@@ -20,6 +20,10 @@ pub struct Figures {
     pub input_per_s: u64,
     /// Bytes a second to clients.
     pub output_per_s: u64,
+    /// Ticks a second.
+    pub ticks_per_s: u64,
+    /// Cycles a second that ticks take.
+    pub tick_cycles_per_s: u64,
     /// Counters of the keyspace.
     pub keyspace: engine::Stats,
     /// Memory of the keyspace.
@@ -59,6 +63,8 @@ impl Figures {
             commands_per_s: state.rates.commands.per_second(),
             input_per_s: state.rates.input.per_second(),
             output_per_s: state.rates.output.per_second(),
+            ticks_per_s: state.rates.ticks.per_second(),
+            tick_cycles_per_s: state.rates.tick_cycles.per_second(),
             keyspace: partition.stats(),
             memory: partition.memory(),
             pool_bytes: state.pool_bytes(),
@@ -114,6 +120,8 @@ impl Figures {
         self.commands_per_s += other.commands_per_s;
         self.input_per_s += other.input_per_s;
         self.output_per_s += other.output_per_s;
+        self.ticks_per_s += other.ticks_per_s;
+        self.tick_cycles_per_s += other.tick_cycles_per_s;
         add_keyspace(&mut self.keyspace, &other.keyspace);
         add_memory(&mut self.memory, &other.memory);
         self.clients += other.clients;

@@ -121,7 +121,8 @@ impl Core {
             None => self.feed_lent(client, bytes),
             Some(mut query) => {
                 query.bytes.extend_from_slice(bytes);
-                if client.stalled {
+                // Too much is refused before it runs, even if it has become a whole request.
+                if client.stalled || query.bytes.len() > self.state.hot.query_buffer_max {
                     client.query = Some(query);
                 } else {
                     self.feed_query(client, query);

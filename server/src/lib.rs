@@ -15,6 +15,7 @@ pub mod cron;
 pub mod fabric;
 pub mod figures;
 pub mod input;
+pub(crate) mod listen;
 pub mod log;
 pub mod process;
 pub mod resp;

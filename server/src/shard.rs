@@ -18,6 +18,8 @@ use crate::clock::{self, Clock};
 use crate::conn::Client;
 use crate::fabric::{Fabric, Message};
 use crate::input::Core;
+use crate::listen;
+use crate::start::Failed;
 use crate::state::Outgoing;
 
 /// Upkeep of the keyspace may take this long in a tick.
@@ -35,6 +37,10 @@ pub struct Shard<B: Backend, C: Clock> {
     clock: C,
     core: Core,
     fabric: Arc<Fabric<B::Socket, B::Waker>>,
+    /// The sockets that this shard accepts on, if it is the one that does.
+    listening: Option<Listening>,
+    /// Version of the configuration that the keyspace and the sockets follow.
+    applied_config_version: u64,
     /// Sockets of the tick, to be adopted at its end.
     accepted: Vec<(ListenerId, B::Socket)>,
     /// Messages to each peer, handed over at the end of the tick.
@@ -48,6 +54,13 @@ pub struct Shard<B: Backend, C: Clock> {
     next_expire_ms: Option<u64>,
 }
 
+/// Where a shard accepts TCP connections.
+struct Listening {
+    port: i64,
+    bind: Vec<String>,
+    tcp: Vec<ListenerId>,
+}
+
 impl<B: Backend, C: Clock> Shard<B, C> {
     /// A shard that will run on this thread.
     pub fn new(backend: B, clock: C, core: Core, fabric: Arc<Fabric<B::Socket, B::Waker>>) -> Self {
@@ -56,11 +69,14 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let waker = backend.waker();
         core.state.process.add_waker(Box::new(move || netback::Waker::wake(&waker)));
         let cron_due_us = core.state.now_us;
+        let applied_config_version = core.state.config_version;
         Self {
             backend,
             clock,
             core,
             fabric,
+            listening: None,
+            applied_config_version,
             accepted: Vec::new(),
             batches: (0..shards).map(|_| Vec::new()).collect(),
             inbox: Vec::new(),
@@ -70,9 +86,31 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
     }
 
-    /// The backend, to open listening sockets on.
-    pub fn backend(&mut self) -> &mut B {
-        &mut self.backend
+    /// Opens the listening sockets of the configuration. One shard of a process does so.
+    ///
+    /// # Errors
+    /// [`Failed`] after a log line with the reason.
+    pub fn listen(&mut self) -> Result<(), Failed> {
+        let config = &self.core.state.config;
+        let tcp = listen::tcp(&mut self.backend, config)?;
+        listen::unix(&mut self.backend, config)?;
+        self.listening = Some(Listening { port: config.port, bind: config.bind.clone(), tcp });
+        Ok(())
+    }
+
+    /// Moves the listening sockets where the configuration has them now.
+    fn listen_anew(&mut self) {
+        let Some(listening) = &mut self.listening else { return };
+        let config = &self.core.state.config;
+        if listening.port == config.port && listening.bind == config.bind {
+            return;
+        }
+        listening.tcp.drain(..).for_each(|listener| self.backend.unlisten(listener));
+        (listening.port, listening.bind) = (config.port, config.bind.clone());
+        // CONFIG SET has tried the addresses; what fails nonetheless stands in the log.
+        if let Ok(tcp) = listen::tcp(&mut self.backend, config) {
+            listening.tcp = tcp;
+        }
     }
 
     /// Runs until the process shuts down.
@@ -94,6 +132,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     /// What made the backend unusable.
     pub fn tick(&mut self) -> io::Result<()> {
         let timeout = self.timeout();
+        let commands_before = self.core.state.stats.commands_processed;
         let Self { backend, clock, core, accepted, .. } = self;
         let mut started = None;
         backend.wait(Some(timeout), &mut |event| {
@@ -102,18 +141,27 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             on_event(core, accepted, event);
         })?;
         let started = started.unwrap_or_else(|| begin(&mut self.core, &self.clock));
-        if self.core.state.refresh_config() {
+        self.core.state.refresh_config();
+        if self.core.state.config_version != self.applied_config_version {
+            self.applied_config_version = self.core.state.config_version;
             apply_engine_config(&mut self.core);
+            self.listen_anew();
         }
         self.adopt_accepted();
         self.exchange_messages();
         self.flush_clients();
-        self.upkeep(started);
+        let upkeep_started = clock::cycles();
         if self.core.state.now_us >= self.cron_due_us {
             self.cron();
         }
+        self.upkeep();
+        let upkeep_cycles = clock::elapsed(upkeep_started, clock::cycles());
+        self.core.state.stats.upkeep_cycles += upkeep_cycles;
         let cycles = clock::elapsed(started, clock::cycles());
-        self.core.state.stats.tick(cycles);
+        let stats = &mut self.core.state.stats;
+        // CONFIG RESETSTAT may have set the counter back.
+        let commands = stats.commands_processed.saturating_sub(commands_before);
+        stats.tick(cycles, commands);
         Ok(())
     }
 
@@ -230,6 +278,17 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let durable = state.durable_position;
         let Some(client) = state.clients.get_mut(conn) else { return };
         client.dirty = false;
+        if client.is_over_output_limit(&state.hot.output_limit, state.now_us / 1000) {
+            crate::warning!(
+                "Client id={} addr={} closed for overcoming of output buffer limits.",
+                client.id,
+                client.address
+            );
+            state.stats.output_buffer_limit_disconnections += 1;
+            client.close = Some(Close::Now);
+            self.backend.close(conn, Close::Now);
+            return;
+        }
         let buffer = client.replies.release(durable);
         if !buffer.is_empty() {
             let len = buffer.len();
@@ -255,7 +314,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     }
 
     /// Gives the keyspace what is left of the tick's budget.
-    fn upkeep(&mut self, started: u64) {
+    fn upkeep(&mut self) {
         let now_ms = self.core.state.now_ms();
         let expire_due = self.next_expire_ms.is_some_and(|due_ms| due_ms <= now_ms);
         let dirty = self.core.partition.has_upkeep();
@@ -268,7 +327,6 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             self.core.partition.maintain(&mut || clock::elapsed(began, clock::cycles()) < budget);
         self.upkeep_pending = report.work_left;
         self.next_expire_ms = report.next_expire_ms;
-        let _ = started;
     }
 
     /// What is done by the clock, ten times a second.

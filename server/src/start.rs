@@ -1,12 +1,10 @@
 //! Start and stop of the process: shards, listening sockets, signals, the first log lines.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::Partition;
-use netback::{Address, Backend, Kind, ListenOptions, Preference, Run};
+use netback::{Backend, Kind, Preference, Run};
 
 use crate::clock::{self, Clock, OsClock};
 use crate::config::{Config, NetworkBackend};
@@ -63,7 +61,8 @@ pub fn serve(config: Config) -> Result<(), Failed> {
     result
 }
 
-fn fail(reason: &str) -> Failed {
+/// Logs why, for the caller to give up.
+pub(crate) fn fail(reason: &str) -> Failed {
     crate::warning!("{reason}");
     Failed
 }
@@ -101,7 +100,7 @@ impl Run for Server {
         let fabric = Fabric::<B::Socket, B::Waker>::new(shards);
         watch_signals(&process).map_err(|error| fail(&format!("Can't watch signals: {error}")))?;
         let mut first = open_shard::<B>(0, &process, &fabric)?;
-        listen(first.backend(), &self.config)?;
+        first.listen()?;
         show_logo(&self.config, self.kind.name(), shards);
         crate::notice!("Server initialized");
         let threads = spawn_shards::<B>(&process, &fabric, shards)?;
@@ -163,8 +162,9 @@ fn open_shard<B: Backend>(
         huge_pages: config.huge_pages,
         seed,
     };
-    let mut partition = Partition::new(&options, now_us / 1000)
-        .map_err(|_| fail(&format!("Can't reserve address space for the arena of shard {index}")))?;
+    let mut partition = Partition::new(&options, now_us / 1000).map_err(|_| {
+        fail(&format!("Can't reserve address space for the arena of shard {index}"))
+    })?;
     configure_partition(&mut partition, &config);
     let state = ShardState::new(index, Arc::clone(process), now_us, seed);
     Ok(Shard::new(backend, OsClock, Core::new(state, partition), Arc::clone(fabric)))
@@ -187,68 +187,8 @@ fn random_seed() -> u64 {
     filled.map_or_else(|_| clock::cycles(), |()| u64::from_le_bytes(bytes))
 }
 
-/// Opens the listening sockets of the configuration.
-fn listen<B: Backend>(backend: &mut B, config: &Config) -> Result<(), Failed> {
-    let backlog = config.tcp_backlog.clamp(1, i64::from(i32::MAX)) as u32;
-    let options = ListenOptions { backlog, unix_mode: config.unixsocketperm };
-    let port = config.port as u16;
-    if port != 0 {
-        let mut opened = 0;
-        for text in &config.bind {
-            let (text, optional) = match text.strip_prefix('-') {
-                Some(rest) => (rest, true),
-                None => (text.as_str(), false),
-            };
-            let address = bind_address(text)
-                .ok_or_else(|| fail(&format!("Invalid bind address: '{text}'")))?;
-            let address = Address::Tcp(SocketAddr::new(address, port));
-            match backend.listen(&address, &options) {
-                Ok(_) => opened += 1,
-                Err(error) => {
-                    crate::warning!(
-                        "Warning: Could not create server TCP listening socket {text}:{port}: bind: \
-                         {}",
-                        plain(&error)
-                    );
-                    if !(optional && is_unavailable(&error)) {
-                        return Err(fail(&format!(
-                            "Failed listening on port {port} (tcp), aborting."
-                        )));
-                    }
-                }
-            }
-        }
-        if opened == 0 {
-            return Err(fail(&format!("Failed listening on port {port} (tcp), aborting.")));
-        }
-    }
-    if !config.unixsocket.is_empty() {
-        let address = Address::Unix(PathBuf::from(&config.unixsocket));
-        backend.listen(&address, &options).map_err(|error| {
-            fail(&format!("Failed opening Unix socket: bind: {}", plain(&error)))
-        })?;
-    }
-    Ok(())
-}
-
-/// An address as `bind` writes it.
-fn bind_address(text: &str) -> Option<IpAddr> {
-    match text {
-        "*" => Some(Ipv4Addr::UNSPECIFIED.into()),
-        "::*" => Some(Ipv6Addr::UNSPECIFIED.into()),
-        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
-        other => other.parse().ok(),
-    }
-}
-
-/// Whether a machine simply lacks the address or the protocol.
-fn is_unavailable(error: &io::Error) -> bool {
-    let codes = [libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT, libc::EPROTONOSUPPORT, libc::ENOPROTOOPT];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
 /// The kernel's text without the number that Rust adds.
-pub fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

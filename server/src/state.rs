@@ -5,9 +5,9 @@ use std::sync::Arc;
 use netback::{Close, ConnId};
 
 use crate::clock;
-use crate::config::Config;
-use crate::cron::Rates;
+use crate::config::{Config, OutputLimit};
 use crate::conn::{Client, Clients};
+use crate::cron::Rates;
 use crate::fabric::Request;
 use crate::process::Process;
 use crate::resp::Limits;
@@ -30,6 +30,8 @@ pub struct Hot {
     pub slow_cycles: u64,
     /// `slowlog-max-len`.
     pub slow_log_len_max: usize,
+    /// `client-output-buffer-limit` of normal clients.
+    pub output_limit: OutputLimit,
     /// `maxmemory`; 0 is without limit.
     pub memory_max: u64,
     /// Whether clients must authenticate.
@@ -158,8 +160,7 @@ impl ShardState {
     /// Gives a buffer back.
     #[inline]
     pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
-        if self.buffers.len() < POOL_LEN_MAX
-            && (1..=POOL_CAPACITY_MAX).contains(&buffer.capacity())
+        if self.buffers.len() < POOL_LEN_MAX && (1..=POOL_CAPACITY_MAX).contains(&buffer.capacity())
         {
             buffer.clear();
             self.buffers.push(buffer);
@@ -196,9 +197,9 @@ fn hot(config: &Config) -> Hot {
     Hot {
         bulk_max: config.proto_max_bulk_len,
         query_buffer_max: config.client_query_buffer_limit as usize,
-        slow_cycles: u64::try_from(config.slowlog_log_slower_than)
-            .map_or(u64::MAX, clock::from_us),
+        slow_cycles: u64::try_from(config.slowlog_log_slower_than).map_or(u64::MAX, clock::from_us),
         slow_log_len_max: config.slowlog_max_len as usize,
+        output_limit: config.output_limit(),
         memory_max: config.maxmemory,
         password_required: !config.requirepass.is_empty(),
         relaxed_order: config.pipeline_order_relaxed(),

@@ -139,6 +139,10 @@ pub struct Stats {
     pub tick_cycles: u64,
     /// The longest tick, in cycles.
     pub tick_longest_cycles: u64,
+    /// The most commands run in one tick.
+    pub tick_commands_max: u64,
+    /// Cycles spent on work by the clock and on upkeep of the keyspace.
+    pub upkeep_cycles: u64,
     /// The largest `used_memory` seen.
     pub memory_peak: u64,
     /// Whether durations are kept in histograms (`latency-tracking`).
@@ -164,6 +168,8 @@ impl Default for Stats {
             ticks: 0,
             tick_cycles: 0,
             tick_longest_cycles: 0,
+            tick_commands_max: 0,
+            upkeep_cycles: 0,
             memory_peak: 0,
             track_latency: true,
             errors_overflowed: false,
@@ -225,12 +231,15 @@ impl Stats {
         self.ticks += other.ticks;
         self.tick_cycles += other.tick_cycles;
         self.tick_longest_cycles = self.tick_longest_cycles.max(other.tick_longest_cycles);
+        self.tick_commands_max = self.tick_commands_max.max(other.tick_commands_max);
+        self.upkeep_cycles += other.upkeep_cycles;
         self.memory_peak += other.memory_peak;
     }
 
-    /// Counts a tick's time.
-    pub fn tick(&mut self, cycles: u64) {
+    /// Counts a tick: its time and the commands that it ran.
+    pub fn tick(&mut self, cycles: u64, commands: u64) {
         self.ticks += 1;
+        self.tick_commands_max = self.tick_commands_max.max(commands);
         self.tick_cycles += cycles;
         self.tick_longest_cycles = self.tick_longest_cycles.max(cycles);
     }

@@ -14,6 +14,22 @@ const FAMILIES: &[&[Command]] =
 /// Slots of the name index; a power of two well over the number of commands.
 const INDEX_LEN: usize = 2048;
 
+/// The case bit of eight letters.
+const CASE: u64 = 0x2020_2020_2020_2020;
+
+/// What the index knows of a name: its first eight letters and its length tell most names apart
+/// without a look at the row.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    head: u64,
+    len: u16,
+    id: u16,
+}
+
+impl Slot {
+    const FREE: Self = Self { head: 0, len: 0, id: 0 };
+}
+
 /// A row with its place in the table.
 #[derive(Debug)]
 pub struct Entry {
@@ -33,11 +49,8 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Table {
     entries: Vec<Entry>,
-    index: Vec<u16>,
+    index: Box<[Slot; INDEX_LEN]>,
 }
-
-/// Marks a free slot of the index.
-const FREE: u16 = u16::MAX;
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::build);
 
@@ -48,7 +61,7 @@ pub fn table() -> &'static Table {
 
 impl Table {
     fn build() -> Self {
-        let mut table = Self { entries: Vec::new(), index: vec![FREE; INDEX_LEN] };
+        let mut table = Self { entries: Vec::new(), index: Box::new([Slot::FREE; INDEX_LEN]) };
         for command in FAMILIES.iter().copied().flatten() {
             let id = table.push(command, command.name.to_owned());
             let first = table.entries.len() as u16;
@@ -57,11 +70,13 @@ impl Table {
             }
             table.entries[usize::from(id)].subcommands =
                 (first, command.subcommands.len() as u16);
-            let mut slot = name_hash(command.name.as_bytes());
-            while table.index[slot] != FREE {
-                slot = (slot + 1) % INDEX_LEN;
+            let name = command.name.as_bytes();
+            let head = head(name);
+            let mut place = place(head, name.len());
+            while table.index[place].len != 0 {
+                place = (place + 1) % INDEX_LEN;
             }
-            table.index[slot] = id;
+            table.index[place] = Slot { head, len: name.len() as u16, id };
         }
         table
     }
@@ -89,17 +104,21 @@ impl Table {
     /// Finds a command by its name, in any case.
     #[inline]
     pub fn find(&'static self, name: &[u8]) -> Option<&'static Entry> {
-        let mut slot = name_hash(name);
+        let head = head(name);
+        let mut place = place(head, name.len());
         loop {
-            let id = self.index[slot];
-            if id == FREE {
+            let slot = self.index[place];
+            if slot.len == 0 {
                 return None;
             }
-            let entry = &self.entries[usize::from(id)];
-            if entry.command.name.as_bytes().eq_ignore_ascii_case(name) {
-                return Some(entry);
+            if slot.head == head && usize::from(slot.len) == name.len() {
+                let entry = &self.entries[usize::from(slot.id)];
+                // The case bit makes some other bytes look like letters, so all are compared.
+                if entry.command.name.as_bytes().eq_ignore_ascii_case(name) {
+                    return Some(entry);
+                }
             }
-            slot = (slot + 1) % INDEX_LEN;
+            place = (place + 1) % INDEX_LEN;
         }
     }
 
@@ -129,15 +148,27 @@ impl Table {
     }
 }
 
-/// Mixes length and the first eight letters, with the case bit set in each.
+/// The first eight letters with the case bit set in each.
 #[inline]
-fn name_hash(name: &[u8]) -> usize {
-    const CASE: u64 = 0x2020_2020_2020_2020;
-    let mut head = [0u8; 8];
-    let len = name.len().min(8);
-    head[..len].copy_from_slice(&name[..len]);
-    let mixed = ((u64::from_le_bytes(head) | CASE) ^ name.len() as u64)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn head(name: &[u8]) -> u64 {
+    if let Some((first, _)) = name.split_first_chunk::<8>() {
+        return u64::from_le_bytes(*first) | CASE;
+    }
+    // Four bytes from either end overlap where there are fewer than eight.
+    let letters = match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            let shift = 8 * (name.len() as u32 - 4);
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift
+        }
+        _ => name.iter().rev().fold(0, |letters, byte| letters << 8 | u64::from(*byte)),
+    };
+    letters | CASE
+}
+
+/// Where the search for a name begins.
+#[inline]
+fn place(head: u64, len: usize) -> usize {
+    let mixed = (head ^ len as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 53) as usize % INDEX_LEN
 }
 

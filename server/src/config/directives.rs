@@ -56,6 +56,7 @@ pub const ACTED_ON: &[&str] = &[
     "always-show-logo",
     "arena-limit",
     "bind",
+    "client-output-buffer-limit",
     "client-query-buffer-limit",
     "cluster-enabled",
     "databases",

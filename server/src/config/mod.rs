@@ -27,6 +27,17 @@ pub enum NetworkBackend {
     IoUring,
 }
 
+/// How much of what it is owed a client may leave unread. Zeros are without limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// With more bytes than this it is closed at once.
+    pub hard_bytes: usize,
+    /// With more bytes than this it is closed once [`OutputLimit::soft_ms`] have passed.
+    pub soft_bytes: usize,
+    /// How long it may stay over the soft limit.
+    pub soft_ms: u64,
+}
+
 /// What happens when memory is over `maxmemory`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaxmemoryPolicy {
@@ -130,6 +141,15 @@ impl Config {
 
     fn text(&self, name: &str) -> String {
         self.value(name).to_owned()
+    }
+
+    /// The `client-output-buffer-limit` of normal clients.
+    pub fn output_limit(&self) -> OutputLimit {
+        let words = self.value("client-output-buffer-limit").split(' ');
+        let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+        let [hard, soft, soft_s, ..] = numbers[..] else { return OutputLimit::default() };
+        let (hard_bytes, soft_bytes) = (hard as usize, soft as usize);
+        OutputLimit { hard_bytes, soft_bytes, soft_ms: soft_s * 1000 }
     }
 
     /// Whether `pipeline-order` is `relaxed`.
@@ -255,7 +275,15 @@ impl Config {
     /// # Errors
     /// [`RewriteError`]: there is no file, or it cannot be read.
     pub fn rewrite(&self) -> Result<String, RewriteError> {
-        rewrite::rewrite(self)
+        rewrite::rewrite(self, false)
+    }
+
+    /// As [`Config::rewrite`], with the directives that have their defaults too.
+    ///
+    /// # Errors
+    /// As [`Config::rewrite`].
+    pub fn rewrite_all(&self) -> Result<String, RewriteError> {
+        rewrite::rewrite(self, true)
     }
 
     /// Sets a directive at start, where flags do not matter.
@@ -276,6 +304,14 @@ fn check(name: &str, value: &str) -> Result<(), String> {
         "dir" if !std::path::Path::new(value).is_dir() => {
             Err("No such file or directory".to_owned())
         }
+        "replicaof" if !value.is_empty() => match value.split_once(' ') {
+            Some((_, port)) if port.contains(' ') => Err("wrong number of arguments".to_owned()),
+            Some((_, port)) if port.parse::<u16>().is_err() => {
+                Err("Invalid master port".to_owned())
+            }
+            Some(_) => Ok(()),
+            None => Err("wrong number of arguments".to_owned()),
+        },
         "activedefrag" if value == "yes" => {
             Err("Active defragmentation cannot be enabled: sparse pages are always compacted"
                 .to_owned())

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::value::Kind;
+use super::value::{Kind, unknown_word};
 use super::{Config, DIRECTIVES, find};
 use crate::resp::inline;
 
@@ -71,17 +71,16 @@ pub(super) fn load(args: &[String]) -> Result<Config, ConfigError> {
     if let Some(file) = file {
         loader.file(Path::new(file), 0)?;
     }
-    let (lines, from_stdin) = option_lines(options)?;
+    let (lines, from_stdin) = option_lines(options);
     if from_stdin {
         loader.stdin()?;
     }
-    loader.saves = false;
-    for (number, words) in lines.iter().enumerate() {
-        let text = words.join(" ");
-        loader.directive(words, Path::new("command line"), 0).map_err(|reason| ConfigError {
+    for (number, line) in lines.into_iter().enumerate() {
+        let done = loader.directive(&line.words, Path::new("command line"), 0);
+        done.map_err(|reason| ConfigError {
             place: "command line".to_owned(),
             line: number + 1,
-            text: text.clone(),
+            text: line.text,
             reason,
         })?;
     }
@@ -92,41 +91,57 @@ pub(super) fn load(args: &[String]) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Turns `--name value ...` into lines of words.
-fn option_lines(options: &[String]) -> Result<(Vec<Vec<String>>, bool), ConfigError> {
-    let mut lines: Vec<Vec<String>> = Vec::new();
-    let mut from_stdin = false;
-    for (index, option) in options.iter().enumerate() {
-        // An argument that begins with two dashes is a name, unless the one before it is a name
-        // that still lacks its value.
-        let starts = option.strip_prefix("--").filter(|name| !name.is_empty());
-        let lacks_value = lines.last().is_some_and(|words| words.len() == 1);
-        match starts {
-            Some(name) if !lacks_value || is_directive(name) => {
-                // One argument may hold the whole line: --"save 100 100".
-                let words = split_words(name).unwrap_or_else(|| vec![name.to_owned()]);
-                lines.push(words);
-            }
-            _ if option == "-" && index == options.len() - 1 && !lacks_value => from_stdin = true,
-            _ => match lines.last_mut() {
-                Some(words) => words.push(option.clone()),
-                None => {
-                    return Err(ConfigError {
-                        place: "command line".to_owned(),
-                        line: 1,
-                        text: option.clone(),
-                        reason: "Bad directive or wrong number of arguments".to_owned(),
-                    });
-                }
-            },
-        }
-    }
-    Ok((lines, from_stdin))
+/// A line that the command line stands for.
+#[derive(Debug)]
+struct OptionLine {
+    words: Vec<String>,
+    /// How an error shows it: the name as it is, the values quoted.
+    text: String,
 }
 
-fn is_directive(text: &str) -> bool {
-    let name = text.split_ascii_whitespace().next().unwrap_or_default();
-    find(name.as_bytes()).is_some() || OTHERS.iter().any(|(other, _)| *other == name)
+/// Turns `--name value ...` into lines; says whether a last `-` asks for standard input as well.
+///
+/// An argument that begins with two dashes is a name, unless the one before it is a name alone:
+/// then it is that one's value. An argument may hold the whole line: `--"save 100 100"`.
+fn option_lines(mut options: &[String]) -> (Vec<OptionLine>, bool) {
+    let mut lines: Vec<OptionLine> = Vec::new();
+    let from_stdin = options.last().is_some_and(|last| last == "-");
+    if from_stdin {
+        options = &options[..options.len() - 1];
+    }
+    let mut name_may_follow = true;
+    for (index, option) in options.iter().enumerate() {
+        let name = option.strip_prefix("--").filter(|_| name_may_follow);
+        let Some(name) = name else {
+            name_may_follow = true;
+            match lines.last_mut() {
+                Some(line) => {
+                    line.words.push(option.clone());
+                    line.text.push_str(&format!(" {}", quoted(option)));
+                }
+                None => {
+                    lines.push(OptionLine { words: vec![option.clone()], text: quoted(option) })
+                }
+            }
+            continue;
+        };
+        let mut words = split_words(name).unwrap_or_else(|| vec![name.to_owned()]);
+        name_may_follow = words.len() != 1;
+        let next = options.get(index + 1);
+        if words.len() == 1 && words[0] == "save" && next.is_none_or(|next| next.starts_with("--"))
+        {
+            // Without points that name no value is needed.
+            words.push(String::new());
+            name_may_follow = true;
+        }
+        lines.push(OptionLine { words, text: name.to_owned() });
+    }
+    (lines, from_stdin)
+}
+
+/// A value as an error shows it.
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.escape_default())
 }
 
 struct Loader<'a> {
@@ -221,7 +236,10 @@ impl Loader<'_> {
         };
         let directive = &DIRECTIVES[index];
         if values.is_empty() {
-            return Err(BAD.to_owned());
+            return Err(match directive.kind {
+                Kind::Set(words) => unknown_word(words),
+                _ => BAD.to_owned(),
+            });
         }
         if matches!(directive.kind, Kind::Save) && values.iter().any(|value| !value.is_empty()) {
             let mut value = values.join(" ");

@@ -36,11 +36,7 @@ pub enum Kind {
 }
 
 /// Why a value was refused, in Redis's words.
-pub type Refusal = String;
-
-/// The output limits of a configuration that says nothing about them.
-pub(super) const OUTPUT_LIMITS: &str =
-    "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+pub(super) type Refusal = String;
 
 impl Kind {
     /// Whether the value is several words on a line of a file.
@@ -124,9 +120,10 @@ pub fn parse_memory(value: &str) -> Option<i64> {
 fn memory_or_percent(value: &str) -> Result<String, Refusal> {
     const REFUSAL: &str = "argument must be a memory or percent value";
     match value.strip_suffix('%') {
-        Some(percent) => match percent.parse::<u8>() {
+        Some(percent) => match percent.parse::<u64>() {
             Ok(percent) if percent <= 100 => Ok(format!("{percent}%")),
-            _ => Err(REFUSAL.to_owned()),
+            Ok(_) => Err("percentage argument must be less or equal to 100".to_owned()),
+            Err(_) => Err(REFUSAL.to_owned()),
         },
         None => Ok(parse_memory(value).ok_or(REFUSAL)?.to_string()),
     }
@@ -134,9 +131,12 @@ fn memory_or_percent(value: &str) -> Result<String, Refusal> {
 
 fn pick<'a>(value: &str, words: &[&'a str]) -> Result<&'a str, Refusal> {
     let found = words.iter().find(|word| word.eq_ignore_ascii_case(value));
-    found
-        .copied()
-        .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")))
+    found.copied().ok_or_else(|| unknown_word(words))
+}
+
+/// The refusal of a word that is none of `words`.
+pub(super) fn unknown_word(words: &[&str]) -> Refusal {
+    format!("argument(s) must be one of the following: {}", words.join(", "))
 }
 
 fn set(value: &str, known: &[&str]) -> Result<String, Refusal> {
@@ -233,8 +233,8 @@ fn oom_values(value: &str) -> Result<String, Refusal> {
 }
 
 fn percentiles(value: &str) -> Result<String, Refusal> {
-    let words = words(value);
-    for word in &words {
+    let mut shown = Vec::new();
+    for word in words(value) {
         let percent = word
             .parse::<f64>()
             .map_err(|_| "Invalid latency-tracking-info-percentiles parameters")?;
@@ -243,13 +243,17 @@ fn percentiles(value: &str) -> Result<String, Refusal> {
                         [0.0,100.0]"
                 .to_owned());
         }
+        shown.push(percent.to_string());
     }
-    Ok(words.join(" "))
+    Ok(shown.join(" "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const OUTPUT_LIMITS: &str =
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
 
     fn check(kind: Kind, value: &str, expected: Result<&str, &str>) {
         let found = kind.canonical(value, OUTPUT_LIMITS);

@@ -164,8 +164,7 @@ impl<'a> Filter<'a> {
 
     fn fits(&self, entry: &Entry) -> bool {
         match self {
-            // The commands alone; a filter looks at the subcommands as well.
-            Self::None => !entry.name.contains('|'),
+            Self::None => true,
             Self::Module | Self::Category(None) => false,
             Self::Category(Some(bit)) => entry.command.all_categories() & bit != 0,
             Self::Pattern(pattern) => encodings::glob::matches(
@@ -180,11 +179,7 @@ impl<'a> Filter<'a> {
 pub(super) fn list(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let filter = Filter::parse(ctx.args)?;
     let found: Vec<&Entry> = table().entries().iter().filter(|entry| filter.fits(entry)).collect();
-    if matches!(filter, Filter::None) {
-        ctx.reply.set(found.len());
-    } else {
-        ctx.reply.array(found.len());
-    }
+    ctx.reply.array(found.len());
     found.iter().for_each(|entry| ctx.reply.bulk(entry.name.as_bytes()));
     Ok(())
 }

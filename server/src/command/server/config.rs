@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
-use crate::config::{RewriteError, SetError, is_sensitive};
-use crate::log;
+use crate::config::{Config, RewriteError, SetError, is_sensitive};
+use crate::{listen, log};
 
 const HELP: &[&str] = &[
     "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -63,7 +63,7 @@ pub(super) fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let changed = ctx.shard.process.change_config(|config| {
         let mut new = config.clone();
         new.set(&pairs, local)?;
-        take_effect(&new, &pairs)?;
+        take_effect(config, &new, &pairs)?;
         *config = new;
         Ok(())
     });
@@ -92,9 +92,16 @@ fn refusal(error: SetError) -> CommandError {
 }
 
 /// Does what a change asks for beyond being remembered. What can fail comes first.
-fn take_effect(config: &crate::config::Config, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+fn take_effect(old: &Config, config: &Config, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
     let is_named =
         |name: &str| pairs.iter().any(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
+    let refuse = |name: &str, why: &str| Err(SetError::Refused(name.to_owned(), why.to_owned()));
+    if config.bind != old.bind && !listen::can_move(old, config) {
+        return refuse("bind", "Failed to bind to specified addresses.");
+    }
+    if config.port != old.port && !listen::can_move(old, config) {
+        return refuse("port", "Unable to listen on this port. Check server logs.");
+    }
     if is_named("dir") {
         std::env::set_current_dir(&config.dir)
             .map_err(|error| SetError::Refused("dir".to_owned(), crate::start::plain(&error)))?;
@@ -114,12 +121,23 @@ pub(super) fn resetstat(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 pub(super) fn rewrite(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    rewrite_file(ctx, Config::rewrite)
+}
+
+/// Writes the text that `rewrite` makes to the configuration's file.
+///
+/// # Errors
+/// There is no file, or it cannot be read or written.
+pub(super) fn rewrite_file(
+    ctx: &mut CommandCtx<'_>,
+    rewrite: fn(&Config) -> Result<String, RewriteError>,
+) -> CommandResult {
     let config = ctx.shard.process.config();
     let failed = |error: &std::io::Error| {
         crate::warning!("CONFIG REWRITE failed: {}", crate::start::plain(error));
         CommandError::text(format!("ERR Rewriting config file: {}", crate::start::plain(error)))
     };
-    let text = config.rewrite().map_err(|error| match error {
+    let text = rewrite(&config).map_err(|error| match error {
         RewriteError::NoFile => {
             CommandError::new("ERR The server is running without a config file")
         }

@@ -11,6 +11,7 @@ use engine::{SetCondition, SetOptions};
 use super::digest;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, NO_SUCH_KEY, NOT_AN_INTEGER};
+use crate::config::Config;
 use crate::resp::Protocol;
 
 const NOT_ALLOWED: CommandError = CommandError::new(
@@ -27,6 +28,8 @@ const HELP: &[&str] = &[
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANGE-REPL-ID",
     "    Do nothing: there is no replication to be confused yet.",
+    "CONFIG-REWRITE-FORCE-ALL",
+    "    As CONFIG REWRITE, with the directives that have their defaults too.",
     "DIGEST",
     "    Sum up all databases; equal to Redis's sum over the same data.",
     "DIGEST-VALUE <key> [<key> ...]",
@@ -84,6 +87,9 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
             ctx.reply.ok();
         }
         (b"error", 3) => ctx.reply.error(ctx.args.get(2)),
+        (b"config-rewrite-force-all", 2) => {
+            return super::config::rewrite_file(ctx, Config::rewrite_all);
+        }
         (b"reload", 2..) => {
             return Err(CommandError::new(
                 "ERR Error trying to save the DB, check server logs: saving is not supported yet",

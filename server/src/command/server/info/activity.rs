@@ -103,14 +103,22 @@ pub(super) fn stats(source: &Source<'_>, report: &mut Report) {
     report.line("eventloop_duration_sum", clock::to_us(stats.tick_cycles));
     let command_cycles = stats.commands.iter().map(|command| command.cycles).sum();
     report.line("eventloop_duration_cmd_sum", clock::to_us(command_cycles));
-    report.zeros(&[
-        "instantaneous_eventloop_cycles_per_sec",
-        "instantaneous_eventloop_duration_usec",
-    ]);
+    let tick_us = clock::to_us(figures.tick_cycles_per_s) / figures.ticks_per_s.max(1);
+    report.line("instantaneous_eventloop_cycles_per_sec", figures.ticks_per_s);
+    report.line("instantaneous_eventloop_duration_usec", tick_us);
     report.line("acl_access_denied_auth", stats.auth_denied);
     report.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
     report.line("tick_longest_us", stats.tick_longest_us());
     report.line("expire_lag_max_ms", keyspace.expire_lag_max_ms);
+}
+
+/// What is of interest to those who work on the server.
+pub(super) fn debug(source: &Source<'_>, report: &mut Report) {
+    let stats = &source.figures.stats;
+    report.line("eventloop_duration_aof_sum", 0);
+    report.line("eventloop_duration_cron_sum", clock::to_us(stats.upkeep_cycles));
+    report.line("eventloop_duration_max", stats.tick_longest_us());
+    report.line("eventloop_cmd_per_cycle_max", stats.tick_commands_max);
 }
 
 pub(super) fn command_stats(source: &Source<'_>, report: &mut Report) {

@@ -19,37 +19,50 @@ struct Section {
     /// The name that a client asks by.
     name: &'static str,
     title: &'static str,
-    /// Shown when no section is named.
-    by_default: bool,
+    shown: Shown,
     write: fn(&Source<'_>, &mut Report),
 }
+
+/// When a section is shown beside being named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Never.
+    Named,
+    /// When all sections are asked for.
+    All,
+    /// Also when none is named.
+    Default,
+}
+
+use Shown::{All, Default as ByDefault, Named};
 
 const fn section(
     name: &'static str,
     title: &'static str,
-    by_default: bool,
+    shown: Shown,
     write: fn(&Source<'_>, &mut Report),
 ) -> Section {
-    Section { name, title, by_default, write }
+    Section { name, title, shown, write }
 }
 
 /// All sections in their order.
 const SECTIONS: &[Section] = &[
-    section("server", "Server", true, machine::server),
-    section("clients", "Clients", true, activity::clients),
-    section("memory", "Memory", true, memory::memory),
-    section("persistence", "Persistence", true, machine::persistence),
-    section("threads", "Threads", true, activity::threads),
-    section("stats", "Stats", true, activity::stats),
-    section("replication", "Replication", true, machine::replication),
-    section("cpu", "CPU", true, machine::cpu),
-    section("modules", "Modules", true, |_, _| {}),
-    section("commandstats", "Commandstats", false, activity::command_stats),
-    section("errorstats", "Errorstats", true, activity::error_stats),
-    section("latencystats", "Latencystats", false, activity::latency_stats),
-    section("cluster", "Cluster", true, machine::cluster),
-    section("keyspace", "Keyspace", true, activity::keyspace),
-    section("keysizes", "Keysizes", true, |_, _| {}),
+    section("server", "Server", ByDefault, machine::server),
+    section("clients", "Clients", ByDefault, activity::clients),
+    section("memory", "Memory", ByDefault, memory::memory),
+    section("persistence", "Persistence", ByDefault, machine::persistence),
+    section("threads", "Threads", ByDefault, activity::threads),
+    section("stats", "Stats", ByDefault, activity::stats),
+    section("replication", "Replication", ByDefault, machine::replication),
+    section("cpu", "CPU", ByDefault, machine::cpu),
+    section("modules", "Modules", ByDefault, |_, _| {}),
+    section("commandstats", "Commandstats", All, activity::command_stats),
+    section("errorstats", "Errorstats", ByDefault, activity::error_stats),
+    section("latencystats", "Latencystats", All, activity::latency_stats),
+    section("cluster", "Cluster", ByDefault, machine::cluster),
+    section("keyspace", "Keyspace", ByDefault, activity::keyspace),
+    section("keysizes", "Keysizes", ByDefault, |_, _| {}),
+    section("debug", "Debug", Named, activity::debug),
 ];
 
 /// What the sections tell of.
@@ -87,11 +100,11 @@ pub(super) fn info(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let mut report = Report::default();
     let wanted = |section: &&Section| {
         let named = |word: &[u8]| match word.to_ascii_lowercase().as_slice() {
-            b"default" => section.by_default,
-            b"all" | b"everything" => true,
+            b"default" => section.shown == ByDefault,
+            b"all" | b"everything" => section.shown != Named,
             other => other == section.name.as_bytes(),
         };
-        if ctx.args.len() == 1 { section.by_default } else { ctx.args.from(1).any(named) }
+        if ctx.args.len() == 1 { section.shown == ByDefault } else { ctx.args.from(1).any(named) }
     };
     for section in SECTIONS.iter().filter(wanted) {
         if !report.text.is_empty() {
