@@ -11,6 +11,8 @@
 mod faults;
 mod net;
 mod pipe;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use faults::Faults;
@@ -54,6 +56,8 @@ struct Conn {
     /// Buffers not yet taken by the network, the first one from `sent` on.
     unsent: VecDeque<Vec<u8>>,
     sent: usize,
+    /// Buffers that are with the network and whose event has not been delivered.
+    untold: usize,
     /// To be closed once nothing is unsent.
     closing: bool,
 }
@@ -163,11 +167,42 @@ impl Sim {
                 && let Some(buffer) = conn.unsent.pop_front()
             {
                 conn.sent = 0;
+                conn.untold += 1;
                 self.pending.push_back(Pending::Sent(id, buffer));
             }
         }
         if conn.closing {
             self.drop_conn(id, CloseReason::Local);
+        }
+    }
+
+    /// Tries once more to send what is unsent, past the drawn faults but not past the room.
+    fn flush_last(&mut self, id: ConnId) {
+        let faults = self.net.world().faults;
+        self.net.world().faults = Faults { full_queues: 0, short_writes: 0, ..faults };
+        self.flush(id);
+        self.net.world().faults = faults;
+    }
+
+    /// Draws whether a send that is over is told later.
+    fn is_late(&self) -> bool {
+        let mut world = self.net.world();
+        let lateness = world.faults.late_completions;
+        world.random.chance(lateness)
+    }
+
+    /// Answers a send whose buffer is the only one of its connection.
+    fn take_back(&mut self, id: ConnId) -> Sent {
+        let Some(last) = self.pending.pop_back() else { return Sent::Pending };
+        match (last, self.conns.get_mut(id)) {
+            (Pending::Sent(_, buffer), Some(conn)) if conn.untold == 1 => {
+                conn.untold = 0;
+                Sent::Complete(buffer)
+            }
+            (other, _) => {
+                self.pending.push_back(other);
+                Sent::Pending
+            }
         }
     }
 
@@ -201,7 +236,11 @@ impl Sim {
         };
         let result = self.net.world().read(conn.link, Side::Server, &mut self.buffer);
         match result {
-            Ok(0) => self.drop_conn(id, CloseReason::Peer),
+            Ok(0) => {
+                // A peer that has closed its sending end only can still get a reply.
+                self.flush_last(id);
+                self.drop_conn(id, CloseReason::Peer);
+            }
             Ok(len) => {
                 self.list(id);
                 handler(Event::Received { conn: id, bytes: &self.buffer[..len] });
@@ -235,7 +274,12 @@ impl Sim {
         {
             *budget -= 1;
             match pending {
-                Pending::Sent(conn, buffer) => handler(Event::Sent { conn, buffer }),
+                Pending::Sent(conn, buffer) => {
+                    if let Some(conn) = self.conns.get_mut(conn) {
+                        conn.untold -= 1;
+                    }
+                    handler(Event::Sent { conn, buffer });
+                }
                 Pending::Closed(conn, reason) => {
                     self.conns.release(conn);
                     handler(Event::Closed { conn, reason });
@@ -275,7 +319,8 @@ impl Backend for Sim {
         let Some(link) = socket.link.take() else { return Err(io::ErrorKind::NotConnected.into()) };
         let id = self.conns.next_id();
         let unsent = VecDeque::new();
-        self.conns.occupy(id, Conn { link, paused: false, unsent, sent: 0, closing: false });
+        self.conns
+            .occupy(id, Conn { link, paused: false, unsent, sent: 0, untold: 0, closing: false });
         self.net.change().adopt(link, self.owner, id);
         Ok(id)
     }
@@ -305,26 +350,9 @@ impl Backend for Sim {
         if conn.unsent.len() > 1 {
             return Sent::Pending;
         }
+        let is_first = conn.untold == 0;
         self.flush(id);
-        match self.pending.pop_back() {
-            Some(Pending::Sent(conn, buffer)) if conn == id => {
-                let late = {
-                    let mut world = self.net.world();
-                    let lateness = world.faults.late_completions;
-                    world.random.chance(lateness)
-                };
-                if late {
-                    self.pending.push_back(Pending::Sent(id, buffer));
-                    return Sent::Pending;
-                }
-                Sent::Complete(buffer)
-            }
-            Some(other) => {
-                self.pending.push_back(other);
-                Sent::Pending
-            }
-            None => Sent::Pending,
-        }
+        if is_first && !self.is_late() { self.take_back(id) } else { Sent::Pending }
     }
 
     fn pause(&mut self, id: ConnId, paused: bool) {
