@@ -188,7 +188,7 @@ fn serve(server: &mut Sim, story: &mut Story) {
             Sent::Refused(_) => "refused",
         };
         story.lines.push(format!("{conn:?} {answer}"));
-        if story.lines.len() % 97 == 0 {
+        if story.lines.len().is_multiple_of(97) {
             server.close(conn, Close::AfterSends);
         }
     }
