@@ -7,7 +7,7 @@
 //! ```text
 //! entries   COUNT x 16 bytes   address, length, id of each buffer on offer; the last two bytes
 //!                              of the first entry are the ring's tail
-//! data      COUNT x LEN bytes
+//! data      COUNT x STRIDE bytes, of which each buffer has the first LEN
 //! ```
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -24,15 +24,19 @@ pub(super) const BUFFER_GROUP: u16 = 0;
 
 /// Buffers in the ring, a power of two. They are back before the next wait, so the number bounds
 /// how many receives one system call completes; the rest are told so and start again.
-const COUNT: u16 = 128;
+const COUNT: u16 = 64;
 
 /// Bytes of a buffer: what one receive takes at most.
 const LEN: usize = 16 * 1024;
 
+/// From one buffer to the next. Were it a power of two, the beginnings of all buffers, which is
+/// what small requests fill, would compete for one set of the cache.
+const STRIDE: usize = LEN + 64;
+
 const PAGE: usize = 4096;
 
 const ENTRIES_BYTES: usize = COUNT as usize * size_of::<BufRingEntry>();
-const DATA_BYTES: usize = COUNT as usize * LEN;
+const DATA_BYTES: usize = COUNT as usize * STRIDE;
 
 const _: () = assert!(COUNT.is_power_of_two() && size_of::<BufRingEntry>() == 16);
 
@@ -85,7 +89,7 @@ impl Buffers {
     /// The bytes of a filled buffer.
     pub(super) fn bytes(&self, lent: &Lent) -> &[u8] {
         // SAFETY: the id is below COUNT, so the offset is within the allocation.
-        let start = unsafe { self.data.as_ptr().add(usize::from(lent.id) * LEN) };
+        let start = unsafe { self.data.as_ptr().add(usize::from(lent.id) * STRIDE) };
         // SAFETY: `len` bytes from `start` are within the buffer, initialised from the beginning,
         // and the kernel does not write to them before the buffer is given back, which takes the
         // `Lent` that is borrowed here together with the buffers.
@@ -101,7 +105,7 @@ impl Buffers {
         // SAFETY: the entry lies beyond the tail, so the kernel does not look at it, except for
         // the tail within the first one, which the setters leave alone and the kernel only reads.
         let entry = unsafe { &mut *entry };
-        entry.set_addr(self.data.as_ptr() as u64 + u64::from(lent.id) * LEN as u64);
+        entry.set_addr(self.data.as_ptr() as u64 + u64::from(lent.id) * STRIDE as u64);
         entry.set_len(LEN as u32);
         entry.set_bid(lent.id);
         self.tail = self.tail.wrapping_add(1);
