@@ -2,7 +2,10 @@
 
 pub mod args;
 pub mod dispatch;
+pub mod docs;
 pub mod error;
+#[cfg(test)]
+mod golden;
 pub mod spec;
 pub mod table;
 

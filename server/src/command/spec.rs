@@ -379,6 +379,18 @@ impl Command {
         if self.arity >= 0 { argc == self.arity } else { argc >= -self.arity }
     }
 
+    /// First key, last key and step, for clients that know no key specifications; zeros without
+    /// keys. Groups that follow one another count as one.
+    pub fn key_range(&self) -> (i32, i32, i32) {
+        let last_of =
+            |spec: &KeySpec| if spec.last < 0 { spec.last } else { spec.first + spec.last };
+        match self.keys {
+            [] => (0, 0, 0),
+            [only] => (only.first, last_of(only), only.step),
+            [first, .., last] => (first.first, last_of(last), 1),
+        }
+    }
+
     /// Indexes of all key arguments among `argc`.
     pub fn key_indexes(&self, argc: usize) -> impl Iterator<Item = usize> + use<> {
         self.keys.iter().flat_map(move |spec| spec.indexes(argc))

@@ -287,7 +287,7 @@ mod tests {
         check(b"*1\r\n$4\r\nPING\r\n", &[&[b"PING"]]);
         check(b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n*1\r\n$1\r\nx\r\n", &[&[b"GET", b""], &[b"x"]]);
         check(b"*0\r\n*-1\r\nPING x\r\n\nq\n", &[&[b"PING x"], &[b""], &[b"q"]]);
-        check(b"*1\r\n$12\r\n\r\n*1\r\n$1\r\na\r\n\r\n", &[&[b"\r\n*1\r\n$1\r\na\r"]]);
+        check(b"*1\r\n$12\r\n\r\n*1\r\n$1\r\na\r\r\n", &[&[b"\r\n*1\r\n$1\r\na\r"]]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn describe(reply: &mut Reply, entry: &Entry) {
     reply.bulk(entry.name.as_bytes());
     reply.integer(i64::from(command.arity));
     statuses(reply, bit_names(command.flags, FLAG_NAMES));
-    let (first, last, step) = key_range(command.keys);
+    let (first, last, step) = command.key_range();
     [first, last, step].into_iter().for_each(|number| reply.integer(number.into()));
     let categories = bit_names(command.all_categories(), CATEGORY_NAMES);
     let categories: Vec<String> = categories.map(|name| format!("@{name}")).collect();
@@ -120,18 +120,6 @@ fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
     }
 }
 
-/// First key, last key and step of clients that know no key specifications; zeros without keys.
-fn key_range(keys: &[KeySpec]) -> (i32, i32, i32) {
-    let absolute_last =
-        |spec: &KeySpec| if spec.last < 0 { spec.last } else { spec.first + spec.last };
-    match keys {
-        [] => (0, 0, 0),
-        [only] => (only.first, absolute_last(only), only.step),
-        // Groups that follow one another count as one.
-        [first, .., last] => (first.first, absolute_last(last), 1),
-    }
-}
-
 /// What COMMAND LIST picks.
 enum Filter<'a> {
     None,
@@ -149,8 +137,8 @@ impl<'a> Filter<'a> {
                 if args.is(3, "module") {
                     Ok(Self::Module)
                 } else if args.is(3, "aclcat") {
-                    let is_called = |name: &&str| name.as_bytes().eq_ignore_ascii_case(value);
-                    let bit = CATEGORY_NAMES.iter().position(|name| is_called(&name));
+                    let is_called = |name: &str| name.as_bytes().eq_ignore_ascii_case(value);
+                    let bit = CATEGORY_NAMES.iter().position(|name| is_called(name));
                     Ok(Self::Category(bit.map(|bit| 1 << bit)))
                 } else if args.is(3, "pattern") {
                     Ok(Self::Pattern(value))
@@ -280,23 +268,5 @@ fn key_flags(entry: &Entry, spec: &KeySpec, request: Args<'_>) -> u16 {
         "bitfield" if writes => CHANGES,
         "bitfield" => READS,
         _ => spec.flags & !key_flag::VARIABLE_FLAGS,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_of_keys_make_one_range() {
-        const ONE: &[KeySpec] = &[KeySpec::one(1, 0)];
-        const PAIRS: &[KeySpec] = &[KeySpec::all(1, 2, 0)];
-        const TWO: &[KeySpec] = &[KeySpec::one(1, 0), KeySpec::one(2, 0)];
-        const REST: &[KeySpec] = &[KeySpec::one(2, 0), KeySpec::all(3, 1, 0)];
-        assert_eq!(key_range(&[]), (0, 0, 0));
-        assert_eq!(key_range(ONE), (1, 1, 1));
-        assert_eq!(key_range(PAIRS), (1, -1, 2));
-        assert_eq!(key_range(TWO), (1, 2, 1));
-        assert_eq!(key_range(REST), (2, -1, 1));
     }
 }

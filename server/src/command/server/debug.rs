@@ -204,6 +204,7 @@ fn populate(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Ok(())
 }
 
+#[allow(clippy::approx_constant, reason = "clients expect the digits of Redis")]
 fn protocol(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let reply = &mut *ctx.reply;
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {
