@@ -8,7 +8,8 @@ use crate::heap::StringRef;
 use crate::key::Key;
 use crate::partition::{Look, Partition};
 use crate::slab::BlockRef;
-use crate::string::{NewValue, StringValue, encoding_name, fits_inline};
+use crate::store::{NewValue, fits_inline};
+use crate::string::{StringValue, encoding_name};
 use crate::table::Entry;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 

@@ -42,6 +42,7 @@ mod memory;
 mod partition;
 mod replay;
 mod scan;
+mod store;
 mod string;
 #[cfg(test)]
 mod testing;
