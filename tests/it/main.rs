@@ -1,3 +1,4 @@
 //! Tests across crates, in one binary.
 
+mod fuzz;
 mod tidy;

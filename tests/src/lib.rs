@@ -3,4 +3,7 @@
 //! Each `check_*` function takes foreign bytes and panics on a broken promise; `cargo test` runs
 //! them over their corpora, and a fuzz target is a call of one of them.
 
+pub mod config;
+pub mod dump;
+pub mod keyspace;
 pub mod resp;

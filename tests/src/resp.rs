@@ -28,9 +28,9 @@ fn parse_in_pieces(input: &[u8], cuts: &[usize], limits: &Limits) -> Outcome {
                 },
                 Ok(Step::Request) => {
                     let request = args.drain(..);
-                    outcome.requests.push(
-                        request.map(|arg| visible[arg.start..arg.end].to_vec()).collect(),
-                    );
+                    outcome
+                        .requests
+                        .push(request.map(|arg| visible[arg.start..arg.end].to_vec()).collect());
                 }
                 Err(error) => {
                     outcome.error = Some(error);

@@ -1,0 +1,3 @@
+//! See `tests::dump`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tests::dump::check_payload(data));
