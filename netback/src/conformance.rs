@@ -6,6 +6,7 @@
 
 pub(crate) mod closing;
 
+pub(crate) mod files;
 pub(crate) mod flow;
 pub(crate) mod many;
 pub(crate) mod real;
@@ -19,6 +20,9 @@ pub(crate) use rig::Rig;
 /// A backend and what surrounds it.
 pub(crate) trait World: Sized {
     type Backend: Backend;
+
+    /// Whether sockets and files are the kernel's.
+    const IS_REAL: bool = false;
 
     /// Opens a backend, or says why this machine cannot.
     fn open() -> Result<(Self, Self::Backend), String>;
@@ -99,6 +103,11 @@ macro_rules! suite {
                 serves_many_connections, tells_listeners_apart, stops_listening,
                 listens_on_ipv6, listens_on_unix_sockets, idle_connections_are_cheap,
                 sockets_move_between_backends, places_are_reused_with_new_names
+            }
+            files::{
+                writes_and_reads_back, writes_anywhere, truncates, renames_and_removes,
+                syncs_directories, errors_are_results, does_many_file_operations_at_once,
+                file_results_end_a_wait
             }
         }
     };

@@ -8,8 +8,14 @@
 //! All connections share one receive buffer. A connection that is idle costs its [`Conn`] and
 //! nothing else.
 
+mod conn;
+mod files;
+mod waker;
+
+pub use waker::EpollWaker;
+
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,9 +27,11 @@ use mio::{Events, Interest, Poll, Token};
 use crate::places::Places;
 use crate::socket::{self, Listener, Socket};
 use crate::{
-    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, ListenOptions, ListenerId,
-    Sent, SocketOptions,
+    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, FileOp, FileToken,
+    ListenOptions, ListenerId, Sent, SocketOptions,
 };
+use conn::{Conn, conn_of, token_of, write_all};
+use files::Files;
 
 /// Bytes that one read takes at most.
 const RECEIVE_BUFFER_LEN: usize = 64 * 1024;
@@ -52,6 +60,7 @@ pub struct Epoll {
     /// Events that came up outside of a wait.
     pending: VecDeque<Pending>,
     buffer: Box<[u8]>,
+    files: Files,
     /// Some listener failed to accept at this time.
     accept_failed_at: Option<Instant>,
 }
@@ -63,43 +72,9 @@ struct ListenerState {
     ready: bool,
 }
 
-struct Conn {
-    socket: Socket,
-    peer: Option<Address>,
-    local: Option<Address>,
-    /// Readiness was announced and no read has come back short since.
-    readable: bool,
-    /// The peer has closed its end: reads go on until the end of the stream is seen.
-    read_closed: bool,
-    /// Stands on the ready list.
-    listed: bool,
-    paused: bool,
-    /// Buffers that the kernel has not taken, the first one from `sent` on.
-    unsent: VecDeque<Vec<u8>>,
-    sent: usize,
-    /// To be closed once nothing is unsent.
-    closing: bool,
-}
-
 enum Pending {
     Sent(ConnId, Vec<u8>),
     Closed(ConnId, CloseReason),
-}
-
-/// Wakes an [`Epoll`]; many wakes before it looks cost one system call.
-#[derive(Clone)]
-pub struct EpollWaker {
-    waker: Arc<mio::Waker>,
-    woken: Arc<AtomicBool>,
-}
-
-impl crate::Waker for EpollWaker {
-    fn wake(&self) {
-        if !self.woken.swap(true, Ordering::AcqRel) {
-            // An eventfd that is full has woken the backend already; nothing else can fail.
-            let _ = self.waker.wake();
-        }
-    }
 }
 
 impl Epoll {
@@ -206,8 +181,10 @@ impl Epoll {
         for event in &events {
             let token = event.token();
             if token == WAKER {
-                self.waker.woken.store(false, Ordering::Release);
-                handler(Event::Woken);
+                // Finished file operations wake, too.
+                if self.waker.woken.swap(false, Ordering::AcqRel) {
+                    handler(Event::Woken);
+                }
             } else if token.0 & LISTENER_BIT != 0 {
                 if let Some(Some(listener)) = self.listeners.get_mut(token.0 & !LISTENER_BIT) {
                     listener.ready = true;
@@ -245,10 +222,19 @@ impl Epoll {
         }
     }
 
+    fn deliver_files(&mut self, budget: &mut usize, handler: &mut dyn FnMut(Event<'_, Socket>)) {
+        while *budget > 0
+            && let Some((token, result)) = self.files.next()
+        {
+            *budget -= 1;
+            handler(Event::File { token, result });
+        }
+    }
+
     fn has_work(&self) -> bool {
         let accepts = self.accept_failed_at.is_none()
             && self.listeners.iter().flatten().any(|listener| listener.ready);
-        accepts || !self.ready.is_empty() || !self.pending.is_empty()
+        accepts || !self.ready.is_empty() || !self.pending.is_empty() || self.files.has_results()
     }
 }
 
@@ -262,8 +248,10 @@ impl Backend for Epoll {
             waker: Arc::new(mio::Waker::new(poll.registry(), WAKER)?),
             woken: Arc::new(AtomicBool::new(false)),
         };
+        let files = Files::new(Arc::clone(&waker.waker));
         Ok(Self {
             poll,
+            files,
             events: Events::with_capacity(EVENTS_MAX / 2),
             waker,
             listeners: Vec::new(),
@@ -303,27 +291,13 @@ impl Backend for Epoll {
         }
     }
 
-    fn adopt(&mut self, mut socket: Socket, options: &SocketOptions) -> io::Result<ConnId> {
+    fn adopt(&mut self, socket: Socket, options: &SocketOptions) -> io::Result<ConnId> {
         socket.set_options(options);
-        let (peer, local) = (socket.peer_address(), socket.local_address());
         let id = self.conns.next_id();
+        let mut conn = Conn::new(socket);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        socket.register(self.poll.registry(), token_of(id), interest)?;
-        self.conns.occupy(
-            id,
-            Conn {
-                socket,
-                peer,
-                local,
-                readable: false,
-                read_closed: false,
-                listed: false,
-                paused: false,
-                unsent: VecDeque::new(),
-                sent: 0,
-                closing: false,
-            },
-        );
+        conn.socket.register(self.poll.registry(), token_of(id), interest)?;
+        self.conns.occupy(id, conn);
         Ok(id)
     }
 
@@ -378,6 +352,10 @@ impl Backend for Epoll {
         }
     }
 
+    fn submit_file(&mut self, token: FileToken, op: FileOp) {
+        self.files.submit(token, op);
+    }
+
     fn waker(&self) -> EpollWaker {
         self.waker.clone()
     }
@@ -407,6 +385,7 @@ impl Backend for Epoll {
         // Less the wake and a refused accept for each listener.
         let mut budget = EVENTS_MAX - 1 - self.listeners.len().min(EVENTS_MAX / 2);
         self.deliver_pending(&mut budget, handler);
+        self.deliver_files(&mut budget, handler);
         if self.accept_failed_at.is_none() {
             for index in 0..self.listeners.len() {
                 if self.listeners[index].as_ref().is_some_and(|listener| listener.ready) {
@@ -427,19 +406,6 @@ impl Backend for Epoll {
     }
 }
 
-/// Writes `buffer` from `sent` on. `false`: the kernel takes no more for now.
-fn write_all(socket: &mut Socket, buffer: &[u8], sent: &mut usize) -> io::Result<bool> {
-    while *sent < buffer.len() {
-        match socket.write(&buffer[*sent..]) {
-            Ok(len) => *sent += len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
-}
-
 #[allow(clippy::disallowed_methods, reason = "only spaces out failing accepts")]
 fn now() -> Instant {
     Instant::now()
@@ -453,15 +419,6 @@ fn is_transient(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::Interrupted
     )
-}
-
-/// A connection's token; the generation keeps late announcements from a new owner of the place.
-fn token_of(id: ConnId) -> Token {
-    Token(id.index as usize | ((id.generation & 0x7fff_ffff) as usize) << 32)
-}
-
-fn conn_of(token: Token) -> ConnId {
-    ConnId { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
 }
 
 #[cfg(test)]

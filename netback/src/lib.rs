@@ -21,7 +21,9 @@
 
 #[cfg(test)]
 mod conformance;
+mod disk;
 pub mod epoll;
+pub mod file;
 mod places;
 pub mod sim;
 mod socket;
@@ -48,6 +50,7 @@ fn probe_io_uring() -> Result<(), String> {
     Err("io_uring is not compiled in; build with --features io-uring".to_owned())
 }
 
+pub use file::{FileId, FileOp, FileOutput, FileResult, FileToken, OpenMode};
 pub use start::{Choice, Kind, Preference, Run, choose, start};
 
 use std::io;
@@ -165,6 +168,13 @@ pub enum Event<'a, S> {
         /// Why.
         reason: CloseReason,
     },
+    /// A file operation is over; see [`Backend::submit_file`].
+    File {
+        /// The operation's name.
+        token: FileToken,
+        /// What it came to.
+        result: FileResult,
+    },
     /// A [`Waker`] was used, once or several times, since the last such event.
     Woken,
 }
@@ -227,6 +237,9 @@ pub trait Backend: Sized {
 
     /// Ends a connection; see [`Close`].
     fn close(&mut self, conn: ConnId, how: Close);
+
+    /// Starts a file operation; [`Event::File`] tells its result. See [`file`].
+    fn submit_file(&mut self, token: FileToken, op: FileOp);
 
     /// A handle that wakes this backend.
     fn waker(&self) -> Self::Waker;

@@ -80,6 +80,12 @@ impl<T> Places<T> {
         self.places.iter().filter_map(|place| place.value.as_ref())
     }
 
+    /// The ids of all values.
+    #[allow(dead_code, reason = "not every backend ends what is left itself")]
+    pub(crate) fn ids(&self) -> Vec<ConnId> {
+        (0..self.places.len() as u32).filter_map(|index| self.id_at(index)).collect()
+    }
+
     /// Bytes of the table.
     pub(crate) fn bytes(&self) -> usize {
         self.places.capacity() * size_of::<Place<T>>() + self.free.capacity() * size_of::<u32>()

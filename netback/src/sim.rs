@@ -1,4 +1,4 @@
-//! The simulated backend: a network in memory, with faults and a clock of its own.
+//! The simulated backend: a network and a disk in memory, with faults and a clock of their own.
 //!
 //! All that happens on a [`SimNet`] follows from its seed, its [`Faults`] and the order of the
 //! calls, so a failing run is repeated by its seed. Time is virtual: a wait that finds nothing to
@@ -8,13 +8,16 @@
 //! Only a wait without timeout, with nothing due on the whole network, sleeps; it takes another
 //! thread to end it.
 
+mod disk;
 mod faults;
+mod files;
 mod net;
 mod pipe;
 #[cfg(test)]
 mod tests;
 mod world;
 
+pub use disk::{DiskFaults, SimDisk};
 pub use faults::Faults;
 pub use net::{Entered, SimClient, SimNet};
 
@@ -24,9 +27,10 @@ use std::time::Duration;
 
 use crate::places::Places;
 use crate::{
-    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, ListenOptions, ListenerId,
-    Sent, SocketOptions,
+    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, FileOp, FileToken,
+    ListenOptions, ListenerId, Sent, SocketOptions,
 };
+use files::Files;
 use world::{Accept, Side};
 
 /// Bytes that one read takes at most.
@@ -48,6 +52,7 @@ pub struct Sim {
     /// Events that came up outside of a wait.
     pending: VecDeque<Pending>,
     buffer: Box<[u8]>,
+    files: Files,
 }
 
 struct Conn {
@@ -98,8 +103,10 @@ impl crate::Waker for SimWaker {
 impl Sim {
     fn on(net: SimNet) -> Self {
         let owner = net.world().add_owner();
+        let files = Files::new(net.disk().clone());
         Self {
             net,
+            files,
             owner,
             conns: Places::default(),
             ready: BTreeSet::new(),
@@ -117,7 +124,7 @@ impl Sim {
     fn pass_time(&self, timeout: Option<Duration>) {
         let mut world = self.net.world();
         world.settle();
-        if !self.pending.is_empty() || !self.ready.is_empty() {
+        if !self.pending.is_empty() || !self.ready.is_empty() || self.files.has_ready() {
             return;
         }
         let limit = timeout.map(|timeout| world.now() + timeout);
@@ -268,6 +275,23 @@ impl Sim {
         }
     }
 
+    fn deliver_files(&mut self, budget: &mut usize, handler: &mut Handler<'_>) {
+        let now = {
+            let mut world = self.net.world();
+            let is_due = std::mem::take(&mut world.owner(self.owner).files_due);
+            is_due.then(|| world.now())
+        };
+        if let Some(now) = now {
+            self.files.settle(now);
+        }
+        while *budget > 0
+            && let Some((token, result)) = self.files.next()
+        {
+            *budget -= 1;
+            handler(Event::File { token, result });
+        }
+    }
+
     fn deliver_pending(&mut self, budget: &mut usize, handler: &mut Handler<'_>) {
         while *budget > 0
             && let Some(pending) = self.pending.pop_front()
@@ -371,6 +395,12 @@ impl Backend for Sim {
         }
     }
 
+    fn submit_file(&mut self, token: FileToken, op: FileOp) {
+        let mut world = self.net.change();
+        let at = self.files.submit(world.now(), token, op);
+        world.schedule_files(self.owner, at);
+    }
+
     fn waker(&self) -> SimWaker {
         SimWaker { net: self.net.clone(), owner: self.owner }
     }
@@ -388,6 +418,7 @@ impl Backend for Sim {
         self.take_looks();
         let mut budget = EVENTS_MAX - 1;
         self.deliver_pending(&mut budget, handler);
+        self.deliver_files(&mut budget, handler);
         let listeners = self.net.world().owner(self.owner).listeners.clone();
         for listener in listeners {
             if budget > ACCEPTS_MAX {

@@ -77,3 +77,48 @@ pub fn start<R: Run>(kind: Kind, run: R) -> R::Output {
         Kind::IoUring => run.run::<crate::Preferred>(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Name;
+
+    impl Run for Name {
+        type Output = &'static str;
+
+        fn run<B: crate::Backend>(self) -> &'static str {
+            B::open().unwrap().name()
+        }
+    }
+
+    #[test]
+    fn the_chosen_backend_runs() {
+        for preference in [Preference::Default, Preference::Epoll, Preference::IoUring] {
+            if let Ok(choice) = choose(preference) {
+                assert_eq!(start(choice.kind, Name), choice.kind.name());
+            }
+        }
+    }
+
+    #[test]
+    fn epoll_runs_everywhere() {
+        let choice = choose(Preference::Epoll).unwrap();
+        assert_eq!((choice.kind, choice.warning), (Kind::Epoll, None));
+    }
+
+    #[test]
+    fn a_refused_preference_is_a_warning_and_a_refused_demand_an_error() {
+        let choice = choose(Preference::Default).unwrap();
+        match crate::probe_io_uring() {
+            Ok(()) => assert_eq!((choice.kind, choice.warning), (Kind::IoUring, None)),
+            Err(reason) => {
+                assert_eq!(choice.kind, Kind::Epoll);
+                assert_eq!(choose(Preference::IoUring).unwrap_err(), reason);
+                let expected = format!("{reason}; running on epoll instead");
+                let is_told = choice.warning == crate::PREFERS_IO_URING.then_some(expected);
+                assert!(is_told && !reason.contains('\n'));
+            }
+        }
+    }
+}

@@ -24,6 +24,7 @@
 mod buffers;
 mod conn;
 mod events;
+mod files;
 mod probe;
 mod ring;
 mod socket;
@@ -42,11 +43,12 @@ use std::time::{Duration, Instant};
 
 use crate::places::Places;
 use crate::{
-    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, ListenOptions, ListenerId,
-    Sent, SocketOptions,
+    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, FileOp, FileToken,
+    ListenOptions, ListenerId, Sent, SocketOptions,
 };
 use buffers::Buffers;
 use conn::{Conn, Life, Urgency};
+use files::Files;
 use ring::{Completion, Kind, Ring, Token};
 
 /// How much later than done a quiet send may be told.
@@ -56,7 +58,7 @@ const QUIET_LAG: Duration = Duration::from_millis(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Waits for the kernel to end all requests before memory is given up for lost.
-const END_TRIES: usize = 50;
+const END_TRIES: usize = 500;
 
 /// The backend; see the top of the file. The ring stands before what it points to, so that it is
 /// dropped first.
@@ -64,6 +66,7 @@ pub struct Uring {
     ring: Ring,
     buffers: Buffers,
     conns: Places<Conn>,
+    files: Files,
     listeners: Vec<Listener>,
     waker: UringWaker,
     /// Connections with something to send.
@@ -203,7 +206,7 @@ impl Uring {
 
     /// How many completions to wait for, and how long.
     fn patience(&self, timeout: Option<Duration>) -> (usize, Option<Duration>) {
-        if !self.pending.is_empty() || timeout == Some(Duration::ZERO) {
+        if !self.pending.is_empty() || self.files.has_ready() || timeout == Some(Duration::ZERO) {
             return (0, None);
         }
         let lag = (!self.quiet.is_empty()).then_some(QUIET_LAG);
@@ -226,6 +229,7 @@ impl Backend for Uring {
             ring,
             buffers,
             conns: Places::default(),
+            files: Files::default(),
             listeners: Vec::new(),
             waker,
             to_send: Vec::new(),
@@ -333,6 +337,10 @@ impl Backend for Uring {
         }
     }
 
+    fn submit_file(&mut self, token: FileToken, op: FileOp) {
+        self.files.submit(&mut self.ring, token, op);
+    }
+
     fn waker(&self) -> UringWaker {
         self.waker.clone()
     }
@@ -361,19 +369,25 @@ impl Backend for Uring {
 }
 
 impl Drop for Uring {
+    /// Ends the connections and waits for the kernel to let go of all memory.
     fn drop(&mut self) {
-        let mut all_in = self.ring.cancel_everything();
+        for id in self.conns.ids() {
+            self.end(id, CloseReason::Local);
+        }
         for _ in 0..END_TRIES {
-            if all_in || self.ring.enter(1, Some(Duration::from_millis(20))).is_err() {
+            if self.conns.iter().next().is_none() && !self.files.is_busy() {
+                return;
+            }
+            if self.ring.enter(1, Some(Duration::from_millis(20))).is_err() {
                 break;
             }
-            all_in = self.ring.cancel_everything();
+            self.take_completions(&mut EVENTS_MAX.clone(), &mut |_| {});
         }
-        if !all_in {
-            // The kernel may still look at these: better lost than freed.
-            std::mem::forget(std::mem::take(&mut self.conns));
-            self.buffers.leak();
-        }
+        // The kernel may still look at these (on another thread than its own, a ring cannot be
+        // asked): better lost than freed.
+        std::mem::forget(std::mem::take(&mut self.conns));
+        std::mem::forget(std::mem::take(&mut self.files));
+        self.buffers.leak();
     }
 }
 

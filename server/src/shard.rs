@@ -355,7 +355,8 @@ fn on_event<S>(core: &mut Core, accepted: &mut Vec<(ListenerId, S)>, event: Even
             crate::warning!("Accepting client connection: {error}");
         }
         Event::Closed { conn, reason } => closed(core, conn, &reason),
-        Event::Woken => {}
+        // Nothing here works on files by the backend yet.
+        Event::File { .. } | Event::Woken => {}
     }
 }
 

@@ -1,8 +1,10 @@
 //! Many connections, several listeners, all kinds of addresses.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::{Client, Rig, World, loopback};
 use crate::conformance::rig::{LISTEN, SOCKET};
-use crate::{Address, Backend, Close, ConnId, Event, Sent, Waker};
+use crate::{Address, Backend, Close, ConnId, Event, ListenOptions, Sent, Waker};
 
 pub(crate) fn serves_many_connections<W: World>(mut rig: Rig<W>) {
     rig.echoes = true;
@@ -70,13 +72,23 @@ pub(crate) fn listens_on_ipv6<W: World>(mut rig: Rig<W>) {
 
 pub(crate) fn listens_on_unix_sockets<W: World>(mut rig: Rig<W>) {
     rig.echoes = true;
-    let address = Address::Unix(rig.world.directory().join("socket"));
-    let listener = rig.backend.listen(&address, &LISTEN).unwrap();
+    let path = rig.world.directory().join("socket");
+    let address = Address::Unix(path.clone());
+    // A socket that an earlier process has left behind is in nobody's way.
+    if W::IS_REAL {
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    }
+    let options = ListenOptions { unix_mode: 0o750, ..LISTEN };
+    let listener = rig.backend.listen(&address, &options).unwrap();
     assert_eq!(rig.backend.listen_address(listener), Some(address.clone()));
     let (mut client, conn) = rig.pair_at(&address);
     rig.write(&mut *client, b"unix");
     assert_eq!(rig.read(&mut *client, 4), b"unix");
     assert_eq!(rig.backend.peer_address(conn), Some(address.clone()));
+    if W::IS_REAL {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o750);
+    }
     rig.backend.unlisten(listener);
     rig.settle();
     assert!(rig.world.is_refused(&address));

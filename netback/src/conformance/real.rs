@@ -31,6 +31,8 @@ fn now() -> Instant {
 impl<B: Probe> World for Real<B> {
     type Backend = B;
 
+    const IS_REAL: bool = true;
+
     fn open() -> Result<(Self, B), String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         B::probe()?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Client, Read, World, loopback};
 use crate::{
-    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, ListenOptions, ListenerId,
-    Sent, SocketOptions,
+    Address, Backend, Close, CloseReason, ConnId, EVENTS_MAX, Event, FileResult, FileToken,
+    ListenOptions, ListenerId, Sent, SocketOptions,
 };
 
 /// Turns before a test that waits for something fails.
@@ -36,6 +36,9 @@ pub(crate) struct Rig<W: World> {
     pub(crate) accepted: Vec<(ListenerId, <W::Backend as Backend>::Socket)>,
     pub(crate) told: BTreeMap<ConnId, Told>,
     pub(crate) wakes: usize,
+    /// Results of file operations that nobody has taken.
+    pub(crate) files: BTreeMap<FileToken, FileResult>,
+    tokens: u64,
     /// Sends back what arrives.
     pub(crate) echoes: bool,
 }
@@ -56,6 +59,8 @@ impl<W: World> Rig<W> {
             accepted: Vec::new(),
             told: BTreeMap::new(),
             wakes: 0,
+            files: BTreeMap::new(),
+            tokens: 0,
             echoes: false,
         }
     }
@@ -93,9 +98,13 @@ impl<W: World> Rig<W> {
     /// One wait, and the echoes.
     pub(crate) fn turn(&mut self, timeout: Duration) -> usize {
         let (mut events, mut arrived) = (0, Vec::new());
-        let Self { backend, accepted, told, wakes, .. } = self;
+        let Self { backend, accepted, told, wakes, files, .. } = self;
         let handler = &mut |event: Event<'_, <W::Backend as Backend>::Socket>| {
             events += 1;
+            if let Event::File { token, result } = event {
+                assert!(files.insert(token, result).is_none());
+                return;
+            }
             note(accepted, told, wakes, &mut arrived, event);
         };
         backend.wait(Some(timeout), handler).unwrap();
@@ -180,6 +189,17 @@ impl<W: World> Rig<W> {
         self.until("the end of a connection", |rig| rig.told(conn).closed.is_some());
     }
 
+    pub(crate) fn next_token(&mut self) -> u64 {
+        self.tokens += 1;
+        self.tokens
+    }
+
+    /// Waits for the result of a file operation.
+    pub(crate) fn file_result(&mut self, token: FileToken) -> FileResult {
+        self.until("a file operation", |rig| rig.files.contains_key(&token));
+        self.files.remove(&token).unwrap()
+    }
+
     /// Closes and waits for the answer.
     pub(crate) fn close(&mut self, conn: ConnId, how: Close) {
         self.backend.close(conn, how);
@@ -198,6 +218,7 @@ fn note<S>(
         Event::Accepted { listener, socket } => accepted.push((listener, socket)),
         Event::AcceptFailed { error, .. } => panic!("accepting failed: {error}"),
         Event::Woken => *wakes += 1,
+        Event::File { .. } => unreachable!("taken before"),
         Event::Received { conn, bytes } => {
             assert!(!bytes.is_empty());
             live(told, conn).received.extend_from_slice(bytes);

@@ -6,19 +6,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Sim;
+use super::disk::{DiskFaults, SimDisk};
 use super::faults::Faults;
 use super::world::{Side, World};
 use crate::Address;
 
 thread_local! {
-    /// The network that [`crate::Backend::open`] joins on this thread.
+    /// Where [`crate::Backend::open`] opens on this thread.
     static CURRENT: RefCell<Option<SimNet>> = const { RefCell::new(None) };
 }
 
-/// A simulated network; clones name the same one.
+/// A machine on a simulated network; clones name the same one.
 #[derive(Clone)]
 pub struct SimNet {
     shared: Arc<Shared>,
+    /// The machine's disk.
+    disk: SimDisk,
 }
 
 struct Shared {
@@ -28,23 +31,35 @@ struct Shared {
 }
 
 impl SimNet {
-    /// Makes a network. What happens on it depends on the seed, the faults and the calls alone.
+    /// Makes a network and a machine on it, with an empty disk without faults. What happens
+    /// depends on the seed, the faults and the calls alone.
     pub fn new(seed: u64, faults: Faults) -> Self {
         let world = Mutex::new(World::new(seed, faults));
-        Self { shared: Arc::new(Shared { world, changed: Condvar::new() }) }
+        let shared = Arc::new(Shared { world, changed: Condvar::new() });
+        Self { shared, disk: SimDisk::new(seed, DiskFaults::NONE) }
     }
 
-    /// Opens a backend on this network.
+    /// A machine with another disk on the same network.
+    pub fn with_disk(&self, disk: SimDisk) -> Self {
+        Self { shared: self.shared.clone(), disk }
+    }
+
+    /// The machine's disk.
+    pub fn disk(&self) -> &SimDisk {
+        &self.disk
+    }
+
+    /// Opens a backend on this machine.
     pub fn backend(&self) -> Sim {
         Sim::on(self.clone())
     }
 
-    /// Has [`crate::Backend::open`] on this thread join this network until the guard is dropped.
+    /// Has [`crate::Backend::open`] on this thread run on this machine until the guard is dropped.
     pub fn enter(&self) -> Entered {
         Entered { previous: CURRENT.replace(Some(self.clone())) }
     }
 
-    /// The network that was entered on this thread, or a new one without faults.
+    /// The machine that was entered on this thread, or one on a new network without faults.
     pub(super) fn current() -> Self {
         CURRENT.with_borrow(Clone::clone).unwrap_or_else(|| Self::new(0, Faults::NONE))
     }

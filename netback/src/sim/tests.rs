@@ -3,9 +3,11 @@
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
-use super::{Faults, Sim, SimClient, SimNet};
+use super::{DiskFaults, Faults, Sim, SimClient, SimDisk, SimNet};
 use crate::conformance::{Client, Read, World, loopback};
 use crate::{Address, Backend, Close, CloseReason, Event, ListenOptions, Sent, SocketOptions};
+
+mod disk;
 
 /// A simulated world by seed; seed 0 has no faults.
 struct Simulated<const SEED: u64> {
@@ -26,7 +28,10 @@ impl<const SEED: u64> World for Simulated<SEED> {
                 Faults { accept_failures: 0, queue_bytes, ..drawn }
             }
         };
-        let net = SimNet::new(SEED, faults);
+        let delay_max = faults.delay_max;
+        let disk = SimDisk::new(SEED, DiskFaults { delay_max, ..DiskFaults::NONE });
+        disk.make_directory("/simulated".as_ref());
+        let net = SimNet::new(SEED, faults).with_disk(disk);
         let backend = net.backend();
         Ok((Self { net }, backend))
     }
@@ -175,7 +180,7 @@ fn serve(server: &mut Sim, story: &mut Story) {
                 CloseReason::Error(_) => 2,
             }] += 1;
         }
-        Event::Woken => panic!("nobody wakes"),
+        Event::Woken | Event::File { .. } => panic!("nobody asks for it"),
     };
     server.wait(Some(Duration::from_millis(10)), handler).unwrap();
     for socket in accepted {

@@ -36,12 +36,15 @@ pub(super) struct World {
 enum Due {
     Link(usize),
     Listener(usize),
+    Files(usize),
 }
 
 /// What the world has to tell one backend.
 #[derive(Default)]
 pub(super) struct Owner {
     pub(super) woken: bool,
+    /// Some file operation may be over.
+    pub(super) files_due: bool,
     /// Connections on which something may have changed.
     pub(super) looks: BTreeSet<ConnId>,
     /// Its listeners.
@@ -159,8 +162,14 @@ impl World {
             match due {
                 Due::Link(link) => self.settle_link(link),
                 Due::Listener(listener) => self.listeners[listener].retry_at = None,
+                Due::Files(owner) => self.owners[owner].files_due = true,
             }
         }
+    }
+
+    /// Has a backend look at its file operations at a time.
+    pub(super) fn schedule_files(&mut self, owner: usize, at: Duration) {
+        self.due.push(Reverse((at, Due::Files(owner))));
     }
 
     fn settle_link(&mut self, link: usize) {
@@ -183,6 +192,7 @@ impl World {
     pub(super) fn has_work_for(&self, owner: usize) -> bool {
         let owner = &self.owners[owner];
         owner.woken
+            || owner.files_due
             || !owner.looks.is_empty()
             || owner.listeners.iter().any(|listener| {
                 let listener = &self.listeners[*listener];

@@ -14,6 +14,12 @@ impl Uring {
     /// Delivers events that came up otherwise than by a completion.
     pub(super) fn deliver_pending(&mut self, budget: &mut usize, handler: &mut Handler<'_>) {
         while *budget > 0
+            && let Some((token, result)) = self.files.next()
+        {
+            *budget -= 1;
+            handler(Event::File { token, result });
+        }
+        while *budget > 0
             && let Some(pending) = self.pending.pop_front()
         {
             *budget -= 1;
@@ -62,6 +68,7 @@ impl Uring {
             Kind::Receive => self.on_receive(index, completion, handler),
             Kind::Send => self.on_send(index, completion.result),
             Kind::Cancel => self.on_cancelled(index),
+            Kind::File => self.files.completed(&mut self.ring, index, completion.result),
         }
     }
 

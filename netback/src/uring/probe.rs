@@ -35,6 +35,13 @@ fn missing_operations(ring: &Ring) -> Result<(), String> {
         ("SENDMSG", opcode::SendMsg::CODE),
         ("POLL_ADD", opcode::PollAdd::CODE),
         ("ASYNC_CANCEL", opcode::AsyncCancel2::CODE),
+        ("OPENAT", opcode::OpenAt::CODE),
+        ("READ", opcode::Read::CODE),
+        ("WRITE", opcode::Write::CODE),
+        ("FSYNC", opcode::Fsync::CODE),
+        ("RENAMEAT", opcode::RenameAt::CODE),
+        ("UNLINKAT", opcode::UnlinkAt::CODE),
+        ("MKDIRAT", opcode::MkDirAt::CODE),
     ];
     match needed.iter().find(|(_, code)| !probe.is_supported(*code)) {
         None => Ok(()),

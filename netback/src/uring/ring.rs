@@ -35,16 +35,25 @@ pub(super) enum Kind {
     Cancel,
     /// Cancelling a listener's accepts.
     CancelAccept,
+    /// Working on a file.
+    File,
 }
 
-const KINDS: [Kind; 6] =
-    [Kind::Waker, Kind::Accept, Kind::Receive, Kind::Send, Kind::Cancel, Kind::CancelAccept];
+const KINDS: [Kind; 7] = [
+    Kind::Waker,
+    Kind::Accept,
+    Kind::Receive,
+    Kind::Send,
+    Kind::Cancel,
+    Kind::CancelAccept,
+    Kind::File,
+];
 
 /// The name of a request: what it is and whose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    /// Index of the connection or listener.
+    /// Index of the connection, listener or file operation.
     pub(super) index: u32,
 }
 
@@ -232,19 +241,6 @@ impl Ring {
         left == 0 && !self.uring.submission().cq_overflow()
     }
 
-    /// Has the kernel end all requests, in so far as they can be. `false`: some may go on.
-    pub(super) fn cancel_everything(&mut self) -> bool {
-        if !self.enabled {
-            return true;
-        }
-        let submitter = self.uring.submitter();
-        let timeout = Timespec::new().sec(1);
-        match submitter.register_sync_cancel(Some(timeout), CancelBuilder::any().all()) {
-            Ok(()) => true,
-            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
-        }
-    }
-
     /// Binds the ring to this thread; until then it takes requests and does nothing.
     fn enable(&mut self) -> io::Result<()> {
         if !self.enabled {
@@ -264,7 +260,7 @@ impl Ring {
     ///
     /// # Safety
     /// The memory that the entry points to stays valid until the request's completion.
-    unsafe fn push(&mut self, token: Token, entry: squeue::Entry) -> u64 {
+    pub(super) unsafe fn push(&mut self, token: Token, entry: squeue::Entry) -> u64 {
         let entry = entry.user_data(token.pack());
         self.made += 1;
         // SAFETY: the caller vouches for the entry's memory.
