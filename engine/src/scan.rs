@@ -55,6 +55,22 @@ impl Partition {
         count: usize,
         mut f: impl FnMut(&[u8], ValueType),
     ) -> u64 {
+        self.scan_with_due(db, cursor, count, |key, value_type, due| {
+            if !due {
+                f(key, value_type);
+            }
+        })
+    }
+
+    /// As [`Partition::scan`], but `f` also gets the keys whose time is over and that are still
+    /// there; its last argument tells them. A look at such a key lets it go.
+    pub fn scan_with_due(
+        &self,
+        db: usize,
+        cursor: u64,
+        count: usize,
+        mut f: impl FnMut(&[u8], ValueType, bool),
+    ) -> u64 {
         let ScanCursor { position, slot, .. } = ScanCursor::decode(cursor);
         let tables = &self.databases[db].tables;
         let (mut slot, mut position) = (slot as usize, ScanPosition(position));
@@ -67,7 +83,9 @@ impl Partition {
             let next = tables.get(slot as u16).and_then(|table| {
                 visits += 1;
                 table.scan(&self.heap.slabs, position, |block| {
-                    found += usize::from(self.show(block, &mut f));
+                    let view = self.heap.view(block);
+                    f(self.heap.key_bytes(view.key()), view.value_type(), self.is_due(view));
+                    found += 1;
                 })
             });
             (slot, position) = match next {

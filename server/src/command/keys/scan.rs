@@ -91,13 +91,24 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let parsed = ScanArgs::parse(ctx.args)?;
     // The cursor goes first, and is known last.
     let mut keys = Reply::new(ctx.shard.take_buffer(), ctx.reply.protocol());
-    let mut found = 0;
-    let next = ctx.partition.scan(ctx.client.db, cursor, parsed.count, |key, value_type| {
-        if parsed.wants(key, value_type.name()) {
+    let (mut found, mut due_keys) = (0, Vec::new());
+    let db = ctx.client.db;
+    let next = ctx.partition.scan_with_due(db, cursor, parsed.count, |key, value_type, due| {
+        if !parsed.wants(key, value_type.name()) {
+            return;
+        }
+        if due {
+            due_keys.push(key.to_vec());
+        } else {
             keys.bulk(key);
             found += 1;
         }
     });
+    for key in &due_keys {
+        // Looking at a key whose time is over lets it go.
+        let key = ctx.partition.key(key);
+        ctx.partition.holds(db, &key);
+    }
     ctx.reply.array(2);
     ctx.reply.bulk_integer(next as i64);
     ctx.reply.array(found);
