@@ -94,12 +94,9 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (mut found, mut due_keys) = (0, Vec::new());
     let db = ctx.client.db;
     let next = ctx.partition.scan_with_due(db, cursor, parsed.count, |key, value_type, due| {
-        if !parsed.wants(key, value_type.name()) {
-            return;
-        }
         if due {
             due_keys.push(key.to_vec());
-        } else {
+        } else if parsed.wants(key, value_type.name()) {
             keys.bulk(key);
             found += 1;
         }
