@@ -102,7 +102,8 @@ macro_rules! suite {
             many::{
                 serves_many_connections, tells_listeners_apart, stops_listening,
                 listens_on_ipv6, listens_on_unix_sockets, idle_connections_are_cheap,
-                sockets_move_between_backends, places_are_reused_with_new_names
+                sockets_move_between_backends, places_are_reused_with_new_names,
+                accepts_again_when_descriptors_are_free
             }
             files::{
                 writes_and_reads_back, writes_anywhere, truncates, renames_and_removes,

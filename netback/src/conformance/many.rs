@@ -161,3 +161,38 @@ pub(crate) fn places_are_reused_with_new_names<W: World>(mut rig: Rig<W>) {
     }
     assert!(index_max < 4, "places are reused");
 }
+
+/// Without descriptors a server says so now and then, does not spin, and goes on when it can.
+/// The limit is a process's, so the test runs itself in a process of its own.
+pub(crate) fn accepts_again_when_descriptors_are_free<W: World>(mut rig: Rig<W>) {
+    const MARK: &str = "NETBACK_TEST_FEW_DESCRIPTORS";
+    if !W::IS_REAL {
+        return;
+    }
+    if std::env::var_os(MARK).is_none() {
+        let name = std::thread::current().name().unwrap().to_owned();
+        let status = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 100; exec \"$0\" --exact \"$1\""])
+            .args([std::env::current_exe().unwrap().into_os_string(), name.into()])
+            .env(MARK, "1")
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    rig.accept_failures = Some(0);
+    let mut taken: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    taken.pop();
+    let _client = rig.world.connect(&rig.address.clone());
+    rig.until("a failure", |rig| rig.accept_failures > Some(0));
+    let start = rig.world.now();
+    let mut turns = 0;
+    while rig.world.now() - start < std::time::Duration::from_millis(350) {
+        rig.turn(std::time::Duration::from_secs(1));
+        turns += 1;
+    }
+    assert!(rig.accept_failures < Some(10) && turns < 20, "{:?}, {turns}", rig.accept_failures);
+    taken.clear();
+    rig.until("an accept", |rig| !rig.accepted.is_empty());
+}

@@ -36,6 +36,8 @@ pub(crate) struct Rig<W: World> {
     pub(crate) accepted: Vec<(ListenerId, <W::Backend as Backend>::Socket)>,
     pub(crate) told: BTreeMap<ConnId, Told>,
     pub(crate) wakes: usize,
+    /// How often accepting has failed; `None`: it must not.
+    pub(crate) accept_failures: Option<usize>,
     /// Results of file operations that nobody has taken.
     pub(crate) files: BTreeMap<FileToken, FileResult>,
     tokens: u64,
@@ -59,6 +61,7 @@ impl<W: World> Rig<W> {
             accepted: Vec::new(),
             told: BTreeMap::new(),
             wakes: 0,
+            accept_failures: None,
             files: BTreeMap::new(),
             tokens: 0,
             echoes: false,
@@ -98,14 +101,19 @@ impl<W: World> Rig<W> {
     /// One wait, and the echoes.
     pub(crate) fn turn(&mut self, timeout: Duration) -> usize {
         let (mut events, mut arrived) = (0, Vec::new());
-        let Self { backend, accepted, told, wakes, files, .. } = self;
+        let Self { backend, accepted, told, wakes, files, accept_failures, .. } = self;
         let handler = &mut |event: Event<'_, <W::Backend as Backend>::Socket>| {
             events += 1;
-            if let Event::File { token, result } = event {
-                assert!(files.insert(token, result).is_none());
-                return;
+            match event {
+                Event::File { token, result } => {
+                    assert!(files.insert(token, result).is_none());
+                }
+                Event::AcceptFailed { error, .. } => match accept_failures {
+                    Some(count) => *count += 1,
+                    None => panic!("accepting failed: {error}"),
+                },
+                event => note(accepted, told, wakes, &mut arrived, event),
             }
-            note(accepted, told, wakes, &mut arrived, event);
         };
         backend.wait(Some(timeout), handler).unwrap();
         assert!(events <= EVENTS_MAX, "{events} events in one wait");
@@ -216,9 +224,8 @@ fn note<S>(
 ) {
     match event {
         Event::Accepted { listener, socket } => accepted.push((listener, socket)),
-        Event::AcceptFailed { error, .. } => panic!("accepting failed: {error}"),
         Event::Woken => *wakes += 1,
-        Event::File { .. } => unreachable!("taken before"),
+        Event::File { .. } | Event::AcceptFailed { .. } => unreachable!("taken before"),
         Event::Received { conn, bytes } => {
             assert!(!bytes.is_empty());
             live(told, conn).received.extend_from_slice(bytes);
