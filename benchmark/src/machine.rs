@@ -76,6 +76,9 @@ pub struct Machine {
     pub kernel: String,
     /// Bytes of memory.
     pub memory_bytes: u64,
+    /// Threads that wanted to run, on average over 1, 5 and 15 minutes. Above 2 or so others
+    /// were at work too: compare servers within such a record, not with other records.
+    pub load_average: String,
 }
 
 /// Looks at the machine.
@@ -96,6 +99,7 @@ pub fn machine() -> Machine {
         cores: allowed_cores().len(),
         kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
         memory_bytes: memory_kib * 1024,
+        load_average: text("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
     }
 }
 

@@ -44,12 +44,12 @@ pub struct Due {
     pub gone: u64,
     /// Keys that vanished within 50 ms.
     pub on_time: u64,
-    /// Lateness of those that vanished, in milliseconds.
-    pub p50_ms: f64,
+    /// Lateness of those that vanished, in milliseconds; `None` if none has.
+    pub p50_ms: Option<f64>,
     /// What one in a hundred exceeds.
-    pub p99_ms: f64,
+    pub p99_ms: Option<f64>,
     /// The latest.
-    pub max_ms: f64,
+    pub max_ms: Option<f64>,
 }
 
 /// Tries it on a fresh server.
@@ -62,13 +62,14 @@ pub fn run(server: &Running, options: &Options) -> Result<Due> {
     let mut late = watch(server, options, &times)?;
     late.sort_by(f64::total_cmp);
     let on_time = late.iter().filter(|late| **late <= ON_TIME_MS).count() as u64;
+    let ms = |percent| (!late.is_empty()).then(|| percentile(&late, percent));
     Ok(Due {
         label: server.label.clone(),
         gone: late.len() as u64,
         on_time,
-        p50_ms: percentile(&late, 50.0),
-        p99_ms: percentile(&late, 99.0),
-        max_ms: percentile(&late, 100.0),
+        p50_ms: ms(50.0),
+        p99_ms: ms(99.0),
+        max_ms: ms(100.0),
     })
 }
 

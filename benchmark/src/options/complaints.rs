@@ -125,9 +125,9 @@ fn run_due(servers: &mut Servers, options: &ComplaintsOptions) -> Result<Value> 
             due.label.clone(),
             due.gone.to_string(),
             due.on_time.to_string(),
-            cell(Some(due.p50_ms)),
-            cell(Some(due.p99_ms)),
-            cell(Some(due.max_ms)),
+            cell(due.p50_ms),
+            cell(due.p99_ms),
+            cell(due.max_ms),
         ]);
     }
     table.print();
