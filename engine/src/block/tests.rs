@@ -109,3 +109,20 @@ fn integers_take_the_fewest_bytes() {
     let len = |value| IntBytes::new(value).as_slice().len();
     assert_eq!([len(127), len(128), len(32768), len(1 << 31)], [1, 2, 4, 8]);
 }
+
+/// The examples of docs/formats/block.md.
+#[test]
+fn documented_examples_are_true() {
+    let stamp = 0x002d_5bc4;
+    let mut block = [0xcc; 16];
+    let (key, value) = (KeyPart::Inline(b"counter:01"), &[7][..]);
+    let counter = Content { encoding: Encoding::Int, stamp, expire_at: None, key, value };
+    write(&mut block, &counter);
+    assert_eq!(block, *b"\x10\xc4\x5b\x2d\xa1counter:01\x07");
+
+    let mut block = [0xcc; 24];
+    let (key, value) = (KeyPart::Inline(b"k"), &b"hello world"[..]);
+    let expire_at = Some(EXPIRE_BASE_MS + 100_000);
+    write(&mut block, &Content { encoding: Encoding::Bytes, stamp, expire_at, key, value });
+    assert_eq!(block, *b"\x40\xc4\x5b\x2d\x06\xa0\x86\x01\x00\x00khello world\xcc\xcc");
+}

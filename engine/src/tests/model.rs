@@ -359,7 +359,7 @@ fn replay(partition: &mut Partition, replica: &mut Partition) {
 
 #[test]
 fn the_keyspace_behaves_like_sorted_maps_and_its_effects_replay() {
-    let (seeds, rounds) = if cfg!(miri) { (1, 150) } else { (12, 3000) };
+    let (seeds, rounds) = if cfg!(miri) { (1, 150) } else { (8, 2000) };
     for seed in 0..seeds {
         run_model(partition(), seed, rounds);
     }
@@ -367,7 +367,7 @@ fn the_keyspace_behaves_like_sorted_maps_and_its_effects_replay() {
 
 #[test]
 fn a_table_per_hash_slot_behaves_the_same() {
-    let (seeds, rounds) = if cfg!(miri) { (1, 60) } else { (4, 3000) };
+    let (seeds, rounds) = if cfg!(miri) { (1, 40) } else { (3, 2000) };
     for seed in 0..seeds {
         run_model(partition_by_slots(), 1000 + seed, rounds);
     }
