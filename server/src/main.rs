@@ -10,8 +10,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[allow(clippy::print_stdout, reason = "texts that the user asked for")]
 fn main() -> ExitCode {
-    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    match cli::parse(args) {
+    match cli::parse(std::env::args_os().collect()) {
         Invocation::Print { text, success } if success => {
             print!("{text}");
             ExitCode::SUCCESS

@@ -34,6 +34,7 @@ pub struct Failed;
 /// [`Failed`] after a log line with the reason.
 pub fn serve(config: Config) -> Result<(), Failed> {
     clock::start();
+    crate::command::table::rename(&config.renamed_commands);
     log::set_level(log::Level::from_name(&config.loglevel));
     log::set_path(&config.logfile);
     let choice = netback::choose(preference(&config)).map_err(|reason| fail(&reason))?;
@@ -49,6 +50,7 @@ pub fn serve(config: Config) -> Result<(), Failed> {
         std::env::set_current_dir(&config.dir)
             .map_err(|error| fail(&format!("Can't chdir to '{}': {error}", config.dir)))?;
     }
+    tell_what_is_missing(&config);
     write_pid_file(&config);
     let pid_file = config.pidfile.clone();
     let result = netback::start(choice.kind, Server { config, kind: choice.kind });
@@ -65,6 +67,20 @@ pub fn serve(config: Config) -> Result<(), Failed> {
 pub(crate) fn fail(reason: &str) -> Failed {
     crate::warning!("{reason}");
     Failed
+}
+
+/// Says which parts of the configuration are kept without doing anything.
+fn tell_what_is_missing(config: &Config) {
+    if config.asks_to_save() {
+        crate::warning!(
+            "WARNING: Nothing is written to disk yet: the directives 'save' and 'appendonly' have no \
+             effect, and the data ends with the process."
+        );
+    }
+    let names: Vec<&str> = config.without_effect().collect();
+    if !names.is_empty() {
+        crate::notice!("Directives that are known but have no effect yet: {}", names.join(", "));
+    }
 }
 
 fn preference(config: &Config) -> Preference {

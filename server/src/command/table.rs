@@ -2,7 +2,7 @@
 //!
 //! Row numbers index the counters of [`crate::stats`]; rows themselves hold facts only.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
 use super::{bitmap, connection, keys, server, string};
@@ -39,6 +39,8 @@ pub struct Entry {
     pub command: &'static Command,
     /// Full name: `get`, `client|list`.
     pub name: String,
+    /// What clients call a command: its own name, unless the configuration gives it another.
+    called: String,
     /// Rows of the subcommands follow one another: first and count.
     subcommands: (u16, u16),
     /// Index of the key where a command has exactly one, at a fixed place; 0 otherwise.
@@ -52,6 +54,9 @@ pub struct Table {
     index: Box<[Slot; INDEX_LEN]>,
 }
 
+/// Commands with other names than their own; see [`rename`].
+static RENAMED: OnceLock<Vec<(String, String)>> = OnceLock::new();
+
 static TABLE: LazyLock<Table> = LazyLock::new(Table::build);
 
 /// The table.
@@ -59,8 +64,20 @@ pub fn table() -> &'static Table {
     &TABLE
 }
 
+/// Gives commands other names, in lower case; an empty one takes a command away. To be called
+/// before the table is used.
+pub fn rename(names: &[(String, String)]) {
+    RENAMED.get_or_init(|| names.to_vec());
+}
+
+/// Whether a command has this name by itself.
+pub fn is_command(name: &str) -> bool {
+    FAMILIES.iter().copied().flatten().any(|command| command.name == name)
+}
+
 impl Table {
     fn build() -> Self {
+        let renamed = RENAMED.get().map_or(&[][..], Vec::as_slice);
         let mut table = Self { entries: Vec::new(), index: Box::new([Slot::FREE; INDEX_LEN]) };
         for command in FAMILIES.iter().copied().flatten() {
             let id = table.push(command, command.name.to_owned());
@@ -70,7 +87,13 @@ impl Table {
             }
             table.entries[usize::from(id)].subcommands =
                 (first, command.subcommands.len() as u16);
-            let name = command.name.as_bytes();
+            if let Some((_, name)) = renamed.iter().find(|(own, _)| own == command.name) {
+                table.entries[usize::from(id)].called.clone_from(name);
+                if name.is_empty() {
+                    continue;
+                }
+            }
+            let name = table.entries[usize::from(id)].called.as_bytes();
             let head = head(name);
             let mut place = place(head, name.len());
             while table.index[place].len != 0 {
@@ -87,7 +110,8 @@ impl Table {
             [only] if only.last == 0 => only.first as u16,
             _ => 0,
         };
-        self.entries.push(Entry { id, command, name, subcommands: (0, 0), single_key });
+        let called = command.name.to_owned();
+        self.entries.push(Entry { id, command, name, called, subcommands: (0, 0), single_key });
         id
     }
 
@@ -114,7 +138,7 @@ impl Table {
             if slot.head == head && usize::from(slot.len) == name.len() {
                 let entry = &self.entries[usize::from(slot.id)];
                 // The case bit makes some other bytes look like letters, so all are compared.
-                if entry.command.name.as_bytes().eq_ignore_ascii_case(name) {
+                if entry.called.as_bytes().eq_ignore_ascii_case(name) {
                     return Some(entry);
                 }
             }

@@ -1,6 +1,6 @@
 //! The table of directives: name, kind, default and flags of each.
 //!
-//! All that `CONFIG GET *` of Redis 8.2 shows is here, so that files and scripts written for it
+//! All that CONFIG GET of Redis 8.2 answers to is here, so that files and scripts written for it
 //! work. [`ACTED_ON`] lists what Osmia acts on; the rest is kept and shown and has no effect yet.
 
 use super::value::Kind::{self, *};
@@ -11,9 +11,43 @@ pub(super) const IMMUTABLE: u8 = 1 << 0;
 pub(super) const PROTECTED: u8 = 1 << 1;
 /// Holds a secret: not written to logs.
 pub(super) const SENSITIVE: u8 = 1 << 2;
+/// Shown only to those who ask by name.
+pub(super) const HIDDEN: u8 = 1 << 3;
 
 const I32: i64 = i32::MAX as i64;
-const U32: i64 = u32::MAX as i64;
+const U32: u64 = u32::MAX as u64;
+/// Sizes are signed numbers in most places.
+const SIZE: u64 = i64::MAX as u64;
+
+/// Lines of a file that are no settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Other {
+    /// Reads another file.
+    Include,
+    /// Gives a command another name.
+    RenameCommand,
+    /// Once had a meaning in Redis, which takes it for old files' sake.
+    Ignored,
+    /// Means something that Osmia does not have.
+    Refused(&'static str),
+}
+
+impl Other {
+    /// The meaning of such a line by its first word, in lower case.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "include" => Self::Include,
+            "rename-command" => Self::RenameCommand,
+            "list-max-ziplist-entries" | "list-max-ziplist-value" | "lua-replicate-commands" => {
+                Self::Ignored
+            }
+            "loadmodule" => Self::Refused("modules are not supported"),
+            "user" => Self::Refused("access control lists are not supported yet"),
+            "sentinel" => Self::Refused("sentinel directive while not in sentinel mode"),
+            _ => return None,
+        })
+    }
+}
 
 /// One directive.
 #[derive(Debug)]
@@ -61,6 +95,7 @@ pub const ACTED_ON: &[&str] = &[
     "cluster-enabled",
     "databases",
     "dir",
+    "durability",
     "enable-debug-command",
     "enable-protected-configs",
     "huge-pages",
@@ -78,6 +113,7 @@ pub const ACTED_ON: &[&str] = &[
     "pidfile",
     "pipeline-order",
     "port",
+    "port-mode",
     "protected-mode",
     "proto-max-bulk-len",
     "rdbcompression",
@@ -95,17 +131,19 @@ pub const ACTED_ON: &[&str] = &[
 /// Osmia's own directives, then Redis's.
 pub const DIRECTIVES: &[Directive] = &[
     row("arena-limit", Memory(1 << 20, 64 << 30), "68719476736", IMMUTABLE),
+    row("durability", Enum(&["memory", "everysec", "always"]), "memory", IMMUTABLE),
     row("huge-pages", Bool, "no", IMMUTABLE),
     row("network-backend", Enum(&["auto", "epoll", "io_uring"]), "auto", IMMUTABLE),
     row("pin-shards", Bool, "no", IMMUTABLE),
     row("pipeline-order", Enum(&["strict", "relaxed"]), "strict", 0),
+    row("port-mode", Enum(&["single", "per-shard"]), "single", IMMUTABLE),
     row("shards", Shards, "auto", IMMUTABLE),
     row("acl-pubsub-default", Enum(&["allchannels", "resetchannels"]), "resetchannels", 0),
-    row("aclfile", Text, "", IMMUTABLE),
+    row("aclfile", TextOrEmpty, "", IMMUTABLE),
     row("acllog-max-len", Integer(0, i64::MAX), "128", 0),
     row("active-defrag-cycle-max", Integer(1, 99), "25", 0),
     row("active-defrag-cycle-min", Integer(1, 99), "1", 0),
-    row("active-defrag-ignore-bytes", Memory(1, i64::MAX), "104857600", 0),
+    row("active-defrag-ignore-bytes", Memory(1, SIZE), "104857600", 0),
     row("active-defrag-max-scan-fields", Integer(1, i64::MAX), "1000", 0),
     row("active-defrag-threshold-lower", Integer(0, 1000), "10", 0),
     row("active-defrag-threshold-upper", Integer(0, 1000), "100", 0),
@@ -118,14 +156,14 @@ pub const DIRECTIVES: &[Directive] = &[
     row("aof-rewrite-incremental-fsync", Bool, "yes", 0),
     row("aof-timestamp-enabled", Bool, "no", 0),
     row("aof-use-rdb-preamble", Bool, "yes", 0),
-    row("appenddirname", Text, "appendonlydir", IMMUTABLE),
-    row("appendfilename", Text, "appendonly.aof", IMMUTABLE),
+    row("appenddirname", TextOrEmpty, "appendonlydir", IMMUTABLE),
+    row("appendfilename", TextOrEmpty, "appendonly.aof", IMMUTABLE),
     row("appendfsync", Enum(&["everysec", "always", "no"]), "everysec", 0),
     row("appendonly", Bool, "no", 0),
-    row("auto-aof-rewrite-min-size", Memory(0, i64::MAX), "67108864", 0),
+    row("auto-aof-rewrite-min-size", SignedMemory(0, SIZE), "67108864", 0),
     row("auto-aof-rewrite-percentage", Integer(0, I32), "100", 0),
     row("bgsave-cpulist", Text, "", IMMUTABLE).alias("bgsave_cpulist"),
-    row("bind", Words, "* -::*", 0),
+    row("bind", Addresses, "* -::*", 0),
     row("bind-source-addr", Text, "", 0),
     row("bio-cpulist", Text, "", IMMUTABLE).alias("bio_cpulist"),
     row("busy-reply-threshold", Integer(0, i64::MAX), "5000", 0).alias("lua-time-limit"),
@@ -135,7 +173,7 @@ pub const DIRECTIVES: &[Directive] = &[
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         0,
     ),
-    row("client-query-buffer-limit", Memory(1 << 20, i64::MAX), "1073741824", 0),
+    row("client-query-buffer-limit", Memory(1 << 20, SIZE), "1073741824", 0),
     row("cluster-allow-pubsubshard-when-down", Bool, "yes", 0),
     row("cluster-allow-reads-when-down", Bool, "no", 0),
     row("cluster-allow-replica-migration", Bool, "yes", 0),
@@ -146,9 +184,9 @@ pub const DIRECTIVES: &[Directive] = &[
     row("cluster-announce-port", Integer(0, 65535), "0", 0),
     row("cluster-announce-tls-port", Integer(0, 65535), "0", 0),
     row("cluster-compatibility-sample-ratio", Integer(0, 100), "0", 0),
-    row("cluster-config-file", Text, "nodes.conf", IMMUTABLE),
+    row("cluster-config-file", TextOrEmpty, "nodes.conf", IMMUTABLE),
     row("cluster-enabled", Bool, "no", IMMUTABLE),
-    row("cluster-link-sendbuf-limit", Memory(0, i64::MAX), "0", 0),
+    row("cluster-link-sendbuf-limit", Memory(0, SIZE), "0", 0),
     row("cluster-migration-barrier", Integer(0, I32), "1", 0),
     row("cluster-node-timeout", Integer(0, i64::MAX), "15000", 0),
     row("cluster-port", Integer(0, 65535), "0", IMMUTABLE),
@@ -162,20 +200,19 @@ pub const DIRECTIVES: &[Directive] = &[
     row("crash-memcheck-enabled", Bool, "yes", 0),
     row("daemonize", Bool, "no", IMMUTABLE),
     row("databases", Integer(1, I32), "16", IMMUTABLE),
-    row("dbfilename", Text, "dump.rdb", PROTECTED),
-    row("dir", Text, ".", PROTECTED),
+    row("dbfilename", TextOrEmpty, "dump.rdb", PROTECTED),
+    row("dir", TextOrEmpty, ".", PROTECTED),
     row("disable-thp", Bool, "yes", IMMUTABLE),
     row("dynamic-hz", Bool, "yes", 0),
     row("enable-debug-command", Enum(&["no", "yes", "local"]), "no", IMMUTABLE),
     row("enable-module-command", Enum(&["no", "yes", "local"]), "no", IMMUTABLE),
     row("enable-protected-configs", Enum(&["no", "yes", "local"]), "no", IMMUTABLE),
-    row("hash-max-listpack-entries", Integer(0, i64::MAX), "512", 0)
-        .alias("hash-max-ziplist-entries"),
-    row("hash-max-listpack-value", Memory(0, i64::MAX), "64", 0).alias("hash-max-ziplist-value"),
+    row("hash-max-listpack-entries", Unsigned(0, SIZE), "512", 0).alias("hash-max-ziplist-entries"),
+    row("hash-max-listpack-value", Memory(0, SIZE), "64", 0).alias("hash-max-ziplist-value"),
     row("hide-user-data-from-log", Bool, "no", 0),
-    row("hll-sparse-max-bytes", Memory(0, i64::MAX), "3000", 0),
+    row("hll-sparse-max-bytes", Memory(0, SIZE), "3000", 0),
     row("hz", Integer(0, I32), "10", 0),
-    row("ignore-warnings", Text, "", 0),
+    row("ignore-warnings", TextOrEmpty, "", 0),
     row("io-threads", Integer(1, 128), "1", IMMUTABLE),
     row("jemalloc-bg-thread", Bool, "yes", 0),
     row("latency-monitor-threshold", Integer(0, i64::MAX), "0", 0),
@@ -190,15 +227,15 @@ pub const DIRECTIVES: &[Directive] = &[
     row("lfu-log-factor", Integer(0, I32), "10", 0),
     row("list-compress-depth", Integer(0, I32), "0", 0),
     row("list-max-listpack-size", Integer(-I32 - 1, I32), "-2", 0).alias("list-max-ziplist-size"),
-    row("locale-collate", Text, "", 0),
-    row("logfile", Text, "", IMMUTABLE),
+    row("locale-collate", TextOrEmpty, "", 0),
+    row("logfile", TextOrEmpty, "", IMMUTABLE),
     row("loglevel", Enum(&["debug", "verbose", "notice", "warning", "nothing"]), "notice", 0),
-    row("masterauth", Text, "", SENSITIVE),
-    row("masteruser", Text, "", SENSITIVE),
-    row("max-new-connections-per-cycle", Integer(1, 1000), "10", 0),
-    row("max-new-tls-connections-per-cycle", Integer(1, 1000), "1", 0),
-    row("maxclients", Integer(1, U32), "10000", 0),
-    row("maxmemory", Memory(0, i64::MAX), "0", 0),
+    row("masterauth", Secret, "", SENSITIVE),
+    row("masteruser", Secret, "", SENSITIVE),
+    row("max-new-connections-per-cycle", Unsigned(1, 1000), "10", 0),
+    row("max-new-tls-connections-per-cycle", Unsigned(1, 1000), "1", 0),
+    row("maxclients", Unsigned(1, U32), "10000", 0),
+    row("maxmemory", Memory(0, SIZE), "0", 0),
     row("maxmemory-clients", MemoryOrPercent, "0", 0),
     row("maxmemory-eviction-tenacity", Integer(0, 100), "10", 0),
     row(
@@ -225,15 +262,15 @@ pub const DIRECTIVES: &[Directive] = &[
     row("oom-score-adj-values", OomValues, "0 200 800", 0),
     row("pidfile", Text, "", IMMUTABLE),
     row("port", Integer(0, 65535), "6379", 0),
-    row("proc-title-template", Text, "{title} {listen-addr} {server-mode}", 0),
+    row("proc-title-template", TextOrEmpty, "{title} {listen-addr} {server-mode}", 0),
     row("propagation-error-behavior", Enum(&["ignore", "panic", "panic-on-replicas"]), "ignore", 0),
     row("protected-mode", Bool, "yes", 0),
-    row("proto-max-bulk-len", Memory(1 << 20, i64::MAX), "536870912", 0),
+    row("proto-max-bulk-len", SignedMemory(1 << 20, SIZE), "536870912", 0),
     row("rdb-del-sync-files", Bool, "no", 0),
     row("rdb-save-incremental-fsync", Bool, "yes", 0),
     row("rdbchecksum", Bool, "yes", IMMUTABLE),
     row("rdbcompression", Bool, "yes", 0),
-    row("repl-backlog-size", Memory(1, i64::MAX), "1048576", 0),
+    row("repl-backlog-size", SignedMemory(1, SIZE), "1048576", 0),
     row("repl-backlog-ttl", Integer(0, i64::MAX), "3600", 0),
     row("repl-disable-tcp-nodelay", Bool, "no", 0),
     row("repl-diskless-load", Enum(&["disabled", "on-empty-db", "swapdb"]), "disabled", 0),
@@ -245,30 +282,30 @@ pub const DIRECTIVES: &[Directive] = &[
     row("replica-announce-ip", Text, "", 0).alias("slave-announce-ip"),
     row("replica-announce-port", Integer(0, 65535), "0", 0).alias("slave-announce-port"),
     row("replica-announced", Bool, "yes", 0),
-    row("replica-full-sync-buffer-limit", Memory(0, i64::MAX), "0", 0),
+    row("replica-full-sync-buffer-limit", SignedMemory(0, SIZE), "0", 0),
     row("replica-ignore-disk-write-errors", Bool, "no", 0),
     row("replica-ignore-maxmemory", Bool, "yes", 0).alias("slave-ignore-maxmemory"),
     row("replica-lazy-flush", Bool, "no", 0).alias("slave-lazy-flush"),
     row("replica-priority", Integer(0, I32), "100", 0).alias("slave-priority"),
     row("replica-read-only", Bool, "yes", 0).alias("slave-read-only"),
     row("replica-serve-stale-data", Bool, "yes", 0).alias("slave-serve-stale-data"),
-    row("replicaof", Words, "", IMMUTABLE).alias("slaveof"),
-    row("requirepass", Text, "", SENSITIVE),
+    row("replicaof", Master, "", IMMUTABLE).alias("slaveof"),
+    row("requirepass", Secret, "", SENSITIVE),
     row("sanitize-dump-payload", Enum(&["no", "yes", "clients"]), "no", 0),
     row("save", Save, "3600 1 300 100 60 10000", 0),
     row("server-cpulist", Text, "", IMMUTABLE).alias("server_cpulist"),
-    row("set-max-intset-entries", Integer(0, i64::MAX), "512", 0),
-    row("set-max-listpack-entries", Integer(0, i64::MAX), "128", 0),
-    row("set-max-listpack-value", Integer(0, i64::MAX), "64", 0),
+    row("set-max-intset-entries", Unsigned(0, SIZE), "512", 0),
+    row("set-max-listpack-entries", Unsigned(0, SIZE), "128", 0),
+    row("set-max-listpack-value", Unsigned(0, SIZE), "64", 0),
     row("set-proc-title", Bool, "yes", IMMUTABLE),
     row("shutdown-on-sigint", Set(&["default", "save", "nosave", "now", "force"]), "default", 0),
     row("shutdown-on-sigterm", Set(&["default", "save", "nosave", "now", "force"]), "default", 0),
     row("shutdown-timeout", Integer(0, I32), "10", 0),
     row("slowlog-log-slower-than", Integer(-1, i64::MAX), "10000", 0),
     row("slowlog-max-len", Integer(0, i64::MAX), "128", 0),
-    row("socket-mark-id", Integer(0, U32), "0", IMMUTABLE),
+    row("socket-mark-id", Unsigned(0, U32), "0", IMMUTABLE),
     row("stop-writes-on-bgsave-error", Bool, "yes", 0),
-    row("stream-node-max-bytes", Memory(0, i64::MAX), "4096", 0),
+    row("stream-node-max-bytes", Memory(0, SIZE), "4096", 0),
     row("stream-node-max-entries", Integer(0, i64::MAX), "100", 0),
     row("supervised", Enum(&["upstart", "systemd", "auto", "no"]), "no", IMMUTABLE),
     row("syslog-enabled", Bool, "no", IMMUTABLE),
@@ -280,7 +317,7 @@ pub const DIRECTIVES: &[Directive] = &[
         "local0",
         IMMUTABLE,
     ),
-    row("syslog-ident", Text, "redis", IMMUTABLE),
+    row("syslog-ident", TextOrEmpty, "redis", IMMUTABLE),
     row("tcp-backlog", Integer(0, I32), "511", IMMUTABLE),
     row("tcp-keepalive", Integer(0, I32), "300", 0),
     row("timeout", Integer(0, I32), "0", 0),
@@ -292,11 +329,11 @@ pub const DIRECTIVES: &[Directive] = &[
     row("tls-ciphersuites", Text, "", 0),
     row("tls-client-cert-file", Text, "", 0),
     row("tls-client-key-file", Text, "", 0),
-    row("tls-client-key-file-pass", Text, "", SENSITIVE),
+    row("tls-client-key-file-pass", Secret, "", SENSITIVE),
     row("tls-cluster", Bool, "no", 0),
     row("tls-dh-params-file", Text, "", 0),
     row("tls-key-file", Text, "", 0),
-    row("tls-key-file-pass", Text, "", SENSITIVE),
+    row("tls-key-file-pass", Secret, "", SENSITIVE),
     row("tls-port", Integer(0, 65535), "0", 0),
     row("tls-prefer-server-ciphers", Bool, "no", 0),
     row("tls-protocols", Text, "", 0),
@@ -304,11 +341,21 @@ pub const DIRECTIVES: &[Directive] = &[
     row("tls-session-cache-size", Integer(0, I32), "20480", 0),
     row("tls-session-cache-timeout", Integer(0, I32), "300", 0),
     row("tls-session-caching", Bool, "yes", 0),
-    row("tracking-table-max-keys", Integer(0, i64::MAX), "1000000", 0),
+    row("tracking-table-max-keys", Unsigned(0, SIZE), "1000000", 0),
     row("unixsocket", Text, "", IMMUTABLE),
     row("unixsocketperm", Octal, "0", IMMUTABLE),
     row("vset-force-single-threaded-execution", Bool, "no", 0),
-    row("zset-max-listpack-entries", Integer(0, i64::MAX), "128", 0)
-        .alias("zset-max-ziplist-entries"),
-    row("zset-max-listpack-value", Memory(0, i64::MAX), "64", 0).alias("zset-max-ziplist-value"),
+    row("zset-max-listpack-entries", Unsigned(0, SIZE), "128", 0).alias("zset-max-ziplist-entries"),
+    row("zset-max-listpack-value", Memory(0, SIZE), "64", 0).alias("zset-max-ziplist-value"),
+    row("aof-disable-auto-gc", Bool, "no", HIDDEN),
+    row("cluster-ping-interval", Integer(0, i64::MAX), "0", HIDDEN),
+    row("key-load-delay", Integer(-I32 - 1, I32), "0", HIDDEN),
+    row("lazyexpire-nested-arbitrary-keys", Bool, "yes", HIDDEN),
+    row("loading-process-events-interval-bytes", Integer(1024, I32), "524288", HIDDEN),
+    row("lua-enable-deprecated-api", Bool, "no", IMMUTABLE | HIDDEN),
+    row("prefetch-batch-max-size", Integer(0, 128), "16", HIDDEN),
+    row("rdb-key-save-delay", Integer(-I32 - 1, I32), "0", HIDDEN),
+    row("repl-rdb-channel", Bool, "yes", HIDDEN),
+    row("use-exit-on-panic", Bool, "no", HIDDEN),
+    row("watchdog-period", Integer(0, I32), "0", HIDDEN),
 ];

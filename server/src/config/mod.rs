@@ -2,18 +2,30 @@
 //!
 //! A value is kept as its canonical text, which is what CONFIG GET shows and CONFIG REWRITE
 //! writes; the settings that code reads are typed fields derived from it after each change.
+//! Every parameter of Redis 8.2 is known, so that files and scripts written for it work; those
+//! without an effect yet are told apart by [`ACTED_ON`] and named at start
+//! ([`Config::without_effect`]). What would be a lie to accept is refused (see `check`).
 
+mod check;
 mod directives;
+mod options;
 mod parse;
 mod rewrite;
+mod set;
 mod value;
+mod words;
 
 pub use directives::{ACTED_ON, DIRECTIVES, Directive};
-pub use parse::{ConfigError, split_words};
+pub use parse::ConfigError;
 pub use rewrite::RewriteError;
+pub use set::SetError;
 pub use value::parse_memory;
+pub use words::split as split_words;
 
-use directives::{IMMUTABLE, PROTECTED, SENSITIVE};
+use std::ffi::OsString;
+
+use directives::{HIDDEN, SENSITIVE};
+use value::Kind;
 
 /// Which network backend to run on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,16 +68,19 @@ impl MaxmemoryPolicy {
 #[allow(missing_docs, reason = "each field is the directive of its name")]
 pub struct Config {
     /// Canonical values, in the order of [`DIRECTIVES`].
-    values: Vec<String>,
+    values: Vec<Vec<u8>>,
     /// The file that the configuration came from.
     pub file: Option<std::path::PathBuf>,
+    /// Commands with other names than their own, in lower case; an empty one takes the command
+    /// away.
+    pub renamed_commands: Vec<(String, String)>,
     pub port: i64,
     pub bind: Vec<String>,
     pub protected_mode: bool,
     pub unixsocket: String,
     pub unixsocketperm: u32,
     pub databases: i64,
-    pub requirepass: String,
+    pub requirepass: Vec<u8>,
     pub maxclients: i64,
     pub timeout: i64,
     pub tcp_backlog: i64,
@@ -95,19 +110,11 @@ pub struct Config {
     pub shards: Option<u32>,
 }
 
-/// Why CONFIG SET refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SetError {
-    /// A name that is no directive.
-    Unknown(Vec<u8>),
-    /// The name and why.
-    Refused(String, String),
-}
-
 impl Config {
     /// The configuration of a server that is given none.
     pub fn new() -> Self {
-        let values = DIRECTIVES.iter().map(|directive| directive.default.to_owned()).collect();
+        let default = |directive: &Directive| directive.default.as_bytes().to_vec();
+        let values = DIRECTIVES.iter().map(default).collect();
         let mut config = Self { values, ..Self::default() };
         config.derive();
         config
@@ -117,17 +124,25 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`]: what is wrong, and where.
-    pub fn load(args: &[String]) -> Result<Self, ConfigError> {
+    pub fn load(args: &[OsString]) -> Result<Self, ConfigError> {
         parse::load(args)
     }
 
-    /// The canonical value of a directive.
+    /// The canonical value of a directive. A secret, which may be other bytes than UTF-8 and then
+    /// is empty here, is read with [`Config::bytes`].
     ///
     /// # Panics
     /// For a name that is no directive: names are written in the code.
     pub fn value(&self, name: &str) -> &str {
-        let index = find(name.as_bytes()).expect("a directive of the table");
-        &self.values[index]
+        std::str::from_utf8(self.bytes(name)).unwrap_or_default()
+    }
+
+    /// The canonical value of a directive, whatever bytes it is.
+    ///
+    /// # Panics
+    /// As [`Config::value`].
+    pub fn bytes(&self, name: &str) -> &[u8] {
+        &self.values[find(name.as_bytes()).expect("a directive of the table")]
     }
 
     /// Whether a directive says `yes`.
@@ -136,7 +151,7 @@ impl Config {
     }
 
     fn number(&self, name: &str) -> i64 {
-        self.value(name).parse().unwrap_or_default()
+        self.value(name).parse().unwrap_or(i64::MAX)
     }
 
     fn text(&self, name: &str) -> String {
@@ -149,7 +164,7 @@ impl Config {
         let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
         let [hard, soft, soft_s, ..] = numbers[..] else { return OutputLimit::default() };
         let (hard_bytes, soft_bytes) = (hard as usize, soft as usize);
-        OutputLimit { hard_bytes, soft_bytes, soft_ms: soft_s * 1000 }
+        OutputLimit { hard_bytes, soft_bytes, soft_ms: soft_s.saturating_mul(1000) }
     }
 
     /// Whether `pipeline-order` is `relaxed`.
@@ -165,7 +180,7 @@ impl Config {
         self.unixsocket = self.text("unixsocket");
         self.unixsocketperm = u32::from_str_radix(self.value("unixsocketperm"), 8).unwrap_or(0);
         self.databases = self.number("databases");
-        self.requirepass = self.text("requirepass");
+        self.requirepass = self.bytes("requirepass").to_vec();
         self.maxclients = self.number("maxclients");
         self.timeout = self.number("timeout");
         self.tcp_backlog = self.number("tcp-backlog");
@@ -199,82 +214,62 @@ impl Config {
     }
 
     /// Names and values of the directives that match any of the patterns, aliases with them.
+    /// Hidden ones are found by their names only.
     pub fn matching<'a>(
         &'a self,
         patterns: &'a [&'a [u8]],
-    ) -> impl Iterator<Item = (&'static str, String)> + 'a {
-        let named = DIRECTIVES.iter().zip(&self.values).flat_map(|(directive, value)| {
+    ) -> impl Iterator<Item = (&'static str, Vec<u8>)> + 'a {
+        use encodings::glob::{self, Case};
+        let indexed = DIRECTIVES.iter().enumerate().flat_map(|(index, directive)| {
             let names = [Some(directive.name), directive.alias];
-            names.into_iter().flatten().map(move |name| (name, value))
+            names.into_iter().flatten().map(move |name| (name, index, directive.is(HIDDEN)))
         });
-        named
-            .filter(|(name, _)| {
-                let matches = |pattern: &&[u8]| {
-                    encodings::glob::matches(
-                        pattern,
-                        name.as_bytes(),
-                        encodings::glob::Case::Ignore,
-                    )
-                };
-                patterns.iter().any(matches)
+        let is_named = |name: &str, hidden: bool, pattern: &[u8]| match hidden {
+            true => name.as_bytes().eq_ignore_ascii_case(pattern),
+            false => glob::matches(pattern, name.as_bytes(), Case::Ignore),
+        };
+        indexed
+            .filter(move |(name, _, hidden)| {
+                patterns.iter().any(|pattern| is_named(name, *hidden, pattern))
             })
-            .map(|(name, value)| (name, self.shown(name, value)))
+            .map(|(name, index, _)| (name, self.shown(index)))
     }
 
-    fn shown(&self, name: &str, value: &str) -> String {
-        match name {
+    /// A value as CONFIG GET shows it.
+    fn shown(&self, index: usize) -> Vec<u8> {
+        let value = &self.values[index];
+        match DIRECTIVES[index].kind {
             // The folder that the process has moved to.
-            "dir" => std::env::current_dir()
-                .map_or_else(|_| value.to_owned(), |dir| dir.display().to_string()),
-            _ => value.to_owned(),
+            _ if DIRECTIVES[index].name == "dir" => match std::env::current_dir() {
+                Ok(dir) => dir.into_os_string().into_encoded_bytes(),
+                Err(_) => value.clone(),
+            },
+            Kind::Events => value::shown_events(&String::from_utf8_lossy(value)).into_bytes(),
+            _ => value.clone(),
         }
     }
 
-    /// CONFIG SET: all pairs or none. `local` tells that the client is on this machine.
-    ///
-    /// # Errors
-    /// [`SetError`]; nothing has changed.
-    pub fn set(&mut self, pairs: &[(&[u8], &[u8])], local: bool) -> Result<(), SetError> {
-        let mut values = self.values.clone();
-        let mut seen = Vec::new();
-        for (name, value) in pairs {
-            let index = find(name).ok_or_else(|| SetError::Unknown(name.to_vec()))?;
-            let directive = &DIRECTIVES[index];
-            let shown = String::from_utf8_lossy(name).into_owned();
-            let refuse = |why: String| SetError::Refused(shown.clone(), why);
-            if directive.is(IMMUTABLE) {
-                return Err(refuse("can't set immutable config".to_owned()));
-            }
-            if directive.is(PROTECTED) && !self.allows_protected(local) {
-                return Err(refuse("can't set protected config".to_owned()));
-            }
-            if seen.contains(&index) {
-                return Err(refuse("duplicate parameter".to_owned()));
-            }
-            seen.push(index);
-            let value = std::str::from_utf8(value)
-                .map_err(|_| refuse("argument is not valid UTF-8".to_owned()))?;
-            values[index] = directive.kind.canonical(value, &values[index]).map_err(&refuse)?;
-            check(directive.name, &values[index]).map_err(&refuse)?;
-        }
-        self.values = values;
-        self.derive();
-        Ok(())
+    /// The directives that were given another value than their default and that nothing acts on
+    /// yet: worth a line in the log. Saving to disk is a matter of its own, [`Config::asks_to_save`].
+    pub fn without_effect(&self) -> impl Iterator<Item = &'static str> + '_ {
+        DIRECTIVES
+            .iter()
+            .zip(&self.values)
+            .filter(|(directive, value)| directive.default.as_bytes() != value.as_slice())
+            .map(|(directive, _)| directive.name)
+            .filter(|name| !ACTED_ON.contains(name) && !["save", "appendonly"].contains(name))
     }
 
-    fn allows_protected(&self, local: bool) -> bool {
-        match self.enable_protected_configs.as_str() {
-            "yes" => true,
-            "local" => local,
-            _ => false,
-        }
+    /// Whether data should be written to disk.
+    pub fn asks_to_save(&self) -> bool {
+        !self.value("save").is_empty() || self.is_yes("appendonly")
     }
 
-    /// CONFIG REWRITE: the text that the configuration file gets.
+    /// CONFIG REWRITE: the text that the configuration file gets. The caller does the writing.
     ///
     /// # Errors
     /// [`RewriteError`]: there is no file, or it cannot be read.
-    pub fn rewrite(&self) -> Result<String, RewriteError> {
+    pub fn rewrite(&self) -> Result<Vec<u8>, RewriteError> {
         rewrite::rewrite(self, false)
     }
 
@@ -282,41 +277,8 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::rewrite`].
-    pub fn rewrite_all(&self) -> Result<String, RewriteError> {
+    pub fn rewrite_all(&self) -> Result<Vec<u8>, RewriteError> {
         rewrite::rewrite(self, true)
-    }
-
-    /// Sets a directive at start, where flags do not matter.
-    fn set_at_start(&mut self, index: usize, value: &str) -> Result<(), String> {
-        let canonical = DIRECTIVES[index].kind.canonical(value, &self.values[index])?;
-        check(DIRECTIVES[index].name, &canonical)?;
-        self.values[index] = canonical;
-        Ok(())
-    }
-}
-
-/// Checks that go beyond a directive's kind.
-fn check(name: &str, value: &str) -> Result<(), String> {
-    match name {
-        "dbfilename" if value.contains('/') => {
-            Err("dbfilename can't be a path, just a filename".to_owned())
-        }
-        "dir" if !std::path::Path::new(value).is_dir() => {
-            Err("No such file or directory".to_owned())
-        }
-        "replicaof" if !value.is_empty() => match value.split_once(' ') {
-            Some((_, port)) if port.contains(' ') => Err("wrong number of arguments".to_owned()),
-            Some((_, port)) if port.parse::<u16>().is_err() => {
-                Err("Invalid master port".to_owned())
-            }
-            Some(_) => Ok(()),
-            None => Err("wrong number of arguments".to_owned()),
-        },
-        "activedefrag" if value == "yes" => {
-            Err("Active defragmentation cannot be enabled: sparse pages are always compacted"
-                .to_owned())
-        }
-        _ => Ok(()),
     }
 }
 
@@ -337,8 +299,12 @@ mod tests {
     #[test]
     fn every_default_is_canonical() {
         for directive in DIRECTIVES {
-            let value = directive.kind.canonical(directive.default, directive.default);
-            assert_eq!(value.as_deref(), Ok(directive.default), "{}", directive.name);
+            let words = directive.kind.words(directive.default.as_bytes());
+            // No master is the absence of the directive.
+            if directive.name != "replicaof" {
+                let value = directive.kind.canonical(&words, directive.default);
+                assert_eq!(value, Ok(directive.default.as_bytes().to_vec()), "{}", directive.name);
+            }
         }
         for name in ACTED_ON {
             assert!(find(name.as_bytes()).is_some(), "{name}");
@@ -346,26 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn set_takes_all_or_nothing() {
-        let mut config = Config::new();
-        let error = config.set(&[(b"hz", b"20"), (b"maxmemory", b"x")], true);
-        let why = "argument must be a memory value".to_owned();
-        assert_eq!(error, Err(SetError::Refused("maxmemory".to_owned(), why)));
-        assert_eq!(config.value("hz"), "10");
-        assert_eq!(config.set(&[(b"HZ", b"20"), (b"maxmemory", b"1mb")], true), Ok(()));
-        assert_eq!(config.maxmemory, 1 << 20);
-        assert_eq!(config.set(&[(b"nope", b"1")], true), Err(SetError::Unknown(b"nope".to_vec())));
-        for (name, why) in [
-            ("port2", ""),
-            ("databases", "can't set immutable config"),
-            ("dbfilename", "can't set protected config"),
-        ] {
-            let error = config.set(&[(name.as_bytes(), b"2")], true);
-            match error {
-                Err(SetError::Refused(_, reason)) => assert_eq!(reason, why),
-                other => assert_eq!(other, Err(SetError::Unknown(name.as_bytes().to_vec()))),
-            }
-        }
+    fn names_are_unique() {
+        let mut names: Vec<_> =
+            DIRECTIVES.iter().flat_map(|row| [Some(row.name), row.alias]).flatten().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 
     #[test]
@@ -373,6 +326,23 @@ mod tests {
         let config = Config::new();
         let patterns: [&[u8]; 1] = [b"*slave-priority"];
         let found: Vec<_> = config.matching(&patterns).collect();
-        assert_eq!(found, [("slave-priority", "100".to_owned())]);
+        assert_eq!(found, [("slave-priority", b"100".to_vec())]);
+    }
+
+    #[test]
+    fn hidden_directives_have_to_be_asked_for() {
+        let config = Config::new();
+        let all: [&[u8]; 1] = [b"*"];
+        assert!(!config.matching(&all).any(|(name, _)| name == "key-load-delay"));
+        let named: [&[u8]; 1] = [b"Key-Load-Delay"];
+        assert_eq!(config.matching(&named).count(), 1);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_told() {
+        let mut config = Config::new();
+        assert_eq!(config.without_effect().count(), 0);
+        config.set(&[(b"hz", b"20"), (b"appendfsync", b"no")], true).expect("good values");
+        assert_eq!(config.without_effect().collect::<Vec<_>>(), ["appendfsync"]);
     }
 }

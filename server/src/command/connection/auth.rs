@@ -33,7 +33,7 @@ pub(super) fn auth(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// # Errors
 /// [`AUTH_DENIED`]; the client stays what it was.
 pub(super) fn log_in(ctx: &mut CommandCtx<'_>, user: &[u8], password: &[u8]) -> CommandResult {
-    let expected = ctx.shard.config.requirepass.as_bytes();
+    let expected = ctx.shard.config.requirepass.as_slice();
     let accepted = expected.is_empty() || equal_in_constant_time(password, expected);
     if user != DEFAULT_USER || !accepted {
         ctx.shard.stats.auth_denied += 1;

@@ -28,7 +28,7 @@ pub(super) fn help(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let config = &ctx.shard.config;
-    let mut found: Vec<(Vec<u8>, String)> = Vec::new();
+    let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for pattern in ctx.args.from(2) {
         let is_pattern = pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
         for (name, value) in config.matching(&[pattern]) {
@@ -42,14 +42,14 @@ pub(super) fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.reply.map(found.len());
     for (name, value) in &found {
         ctx.reply.bulk(name);
-        ctx.reply.bulk(value.as_bytes());
+        ctx.reply.bulk(value);
     }
     Ok(())
 }
 
 pub(super) fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let args = ctx.args;
-    if args.len() % 2 != 0 {
+    if !args.len().is_multiple_of(2) {
         return Err(SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> =
@@ -130,7 +130,7 @@ pub(super) fn rewrite(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// There is no file, or it cannot be read or written.
 pub(super) fn rewrite_file(
     ctx: &mut CommandCtx<'_>,
-    rewrite: fn(&Config) -> Result<String, RewriteError>,
+    rewrite: fn(&Config) -> Result<Vec<u8>, RewriteError>,
 ) -> CommandResult {
     let config = ctx.shard.process.config();
     let failed = |error: &std::io::Error| {
@@ -152,13 +152,13 @@ pub(super) fn rewrite_file(
 }
 
 /// Writes a file beside the old one and puts it in its place, so that no reader finds half.
-fn replace_file(file: &Path, text: &str) -> std::io::Result<()> {
+fn replace_file(file: &Path, text: &[u8]) -> std::io::Result<()> {
     use std::io::Write;
     let mut name = file.as_os_str().to_owned();
     name.push(format!("-{}.tmp", std::process::id()));
     let temporary = Path::new(&name);
     let written = std::fs::File::create(temporary).and_then(|mut target| {
-        target.write_all(text.as_bytes())?;
+        target.write_all(text)?;
         if let Ok(old) = std::fs::metadata(file) {
             target.set_permissions(old.permissions())?;
         }
