@@ -65,10 +65,11 @@ impl Conditions {
     /// Whether a key whose time is `current` may get the time `new`. No time counts as the
     /// farthest.
     fn allow(self, current: Option<i64>, new: i64) -> bool {
-        !(self.nx && current.is_some())
-            && !(self.xx && current.is_none())
-            && !(self.gt && current.is_none_or(|current| new <= current))
-            && !(self.lt && current.is_some_and(|current| new >= current))
+        let refused = (self.nx && current.is_some())
+            || (self.xx && current.is_none())
+            || (self.gt && current.is_none_or(|current| new <= current))
+            || (self.lt && current.is_some_and(|current| new >= current));
+        !refused
     }
 }
 
