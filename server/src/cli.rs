@@ -118,9 +118,7 @@ fn server(args: &[OsString]) -> Invocation {
 /// The program by its other name.
 fn redis_server(args: &[OsString]) -> Invocation {
     match args.first().and_then(|first| first.to_str()) {
-        Some("-v" | "--version") => {
-            Invocation::Print { text: redis_version_line(), success: true }
-        }
+        Some("-v" | "--version") => Invocation::Print { text: redis_version_line(), success: true },
         Some("-h" | "--help") => {
             Invocation::Print { text: REDIS_SERVER_HELP.to_owned(), success: true }
         }

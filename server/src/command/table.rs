@@ -85,8 +85,7 @@ impl Table {
             for subcommand in command.subcommands {
                 table.push(subcommand, format!("{}|{}", command.name, subcommand.name));
             }
-            table.entries[usize::from(id)].subcommands =
-                (first, command.subcommands.len() as u16);
+            table.entries[usize::from(id)].subcommands = (first, command.subcommands.len() as u16);
             if let Some((_, name)) = renamed.iter().find(|(own, _)| own == command.name) {
                 table.entries[usize::from(id)].called.clone_from(name);
                 if name.is_empty() {
