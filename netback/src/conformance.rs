@@ -97,7 +97,8 @@ macro_rules! suite {
                 a_peer_closes, a_peer_resets, a_late_reply_reaches_a_half_closed_peer,
                 close_after_sends_sends_all, close_now_drops_the_rest, stale_names_do_nothing,
                 closes_while_paused, a_backend_is_dropped_in_the_middle,
-                close_now_overtakes_close_after_sends, sends_after_close_are_refused
+                close_now_overtakes_close_after_sends, sends_after_close_are_refused,
+                close_after_sends_bears_what_the_peer_says
             }
             many::{
                 serves_many_connections, tells_listeners_apart, stops_listening,

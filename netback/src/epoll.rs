@@ -39,6 +39,9 @@ const RECEIVE_BUFFER_LEN: usize = 64 * 1024;
 /// Connections accepted in one wait.
 const ACCEPTS_MAX: usize = 256;
 
+/// Reads that drop what a closing connection's peer says, in one go.
+const DISCARDS_MAX: usize = 16;
+
 /// Pause after a failed accept: without a free descriptor the next one fails as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -82,7 +85,11 @@ impl Epoll {
     fn receive(&mut self, id: ConnId, handler: &mut dyn FnMut(Event<'_, Socket>)) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         conn.listed = false;
-        if conn.paused || conn.closing || !conn.readable {
+        if conn.closing {
+            self.discard(id);
+            return;
+        }
+        if conn.paused || !conn.readable {
             return;
         }
         match conn.socket.read(&mut self.buffer) {
@@ -102,6 +109,24 @@ impl Epoll {
             }
             Err(error) => self.drop_conn(id, CloseReason::Error(error)),
         }
+    }
+
+    /// Drops what the peer of a closing connection still says: the kernel answers bytes that
+    /// nobody has read when it closes with a reset, which takes with it what is still to be sent.
+    fn discard(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        for _ in 0..DISCARDS_MAX {
+            match conn.socket.read(&mut self.buffer) {
+                Ok(len) if len > 0 => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Sending tells an error, too.
+                _ => {
+                    conn.readable = false;
+                    return;
+                }
+            }
+        }
+        self.list(id);
     }
 
     /// Sends what is unsent as far as the kernel takes it.
@@ -124,6 +149,7 @@ impl Epoll {
         }
         conn.unsent = VecDeque::new();
         if conn.closing {
+            self.discard(id);
             self.drop_conn(id, CloseReason::Local);
         }
     }
@@ -141,7 +167,7 @@ impl Epoll {
         if let Some(conn) = self.conns.get_mut(id)
             && conn.readable
             && !conn.listed
-            && !conn.paused
+            && (conn.closing || !conn.paused)
         {
             conn.listed = true;
             self.ready.push_back(id);
@@ -317,6 +343,9 @@ impl Backend for Epoll {
         let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.closing) else {
             return Sent::Refused(buffer);
         };
+        if buffer.is_empty() {
+            return Sent::Complete(buffer);
+        }
         if !conn.unsent.is_empty() {
             conn.unsent.push_back(buffer);
             return Sent::Pending;
@@ -345,10 +374,14 @@ impl Backend for Epoll {
 
     fn close(&mut self, id: ConnId, how: Close) {
         let Some(conn) = self.conns.get_mut(id) else { return };
-        if how == Close::Now || conn.unsent.is_empty() {
+        if how == Close::Now {
+            self.drop_conn(id, CloseReason::Local);
+        } else if conn.unsent.is_empty() {
+            self.discard(id);
             self.drop_conn(id, CloseReason::Local);
         } else {
             conn.closing = true;
+            self.list(id);
         }
     }
 

@@ -117,11 +117,11 @@ impl Uring {
             self.ring.cancel_all(cancel, fd);
             conn.cancelling = true;
             conn.requests += 1;
-        } else if conn.paused && conn.receiving {
+        } else if conn.is_open() && conn.paused && conn.receiving {
             self.ring.cancel(cancel, receive);
             conn.cancelling = true;
             conn.requests += 1;
-        } else if conn.is_open() && !conn.paused && !conn.receiving {
+        } else if conn.should_receive() && !conn.receiving {
             self.ring.receive(receive, fd);
             conn.receiving = true;
             conn.requests += 1;
@@ -334,6 +334,7 @@ impl Backend for Uring {
             self.end(id, CloseReason::Local);
         } else if conn.is_open() {
             conn.life = Life::Draining;
+            self.settle(id);
         }
     }
 

@@ -101,6 +101,25 @@ pub(crate) fn sends_after_close_are_refused<W: World>(mut rig: Rig<W>) {
     assert!(matches!(rig.backend.send(conn, vec![1]), Sent::Refused(_)));
 }
 
+/// Bytes of the peer that nobody wants any more must not cost it the replies before the close.
+pub(crate) fn close_after_sends_bears_what_the_peer_says<W: World>(mut rig: Rig<W>) {
+    for round in 0..20 {
+        let (mut client, conn) = rig.pair();
+        rig.backend.pause(conn, round % 2 == 0);
+        rig.settle();
+        rig.send(conn, pattern(3 << 20));
+        // How much of it fits does not matter.
+        client.write(&[1; 10_000]);
+        if round % 3 == 0 {
+            client.finish();
+        }
+        rig.backend.close(conn, Close::AfterSends);
+        let read = rig.read_to_end(&mut *client).0;
+        assert!(read == pattern(3 << 20), "round {round}: {} bytes", read.len());
+        rig.until_closed(conn);
+    }
+}
+
 pub(crate) fn stale_names_do_nothing<W: World>(mut rig: Rig<W>) {
     let (client, old) = rig.pair();
     drop(client);

@@ -29,6 +29,8 @@ pub(super) struct Conn {
     pub(super) listed: bool,
     pub(super) sends: SendQueue,
     pub(super) life: Life,
+    /// The peer's end was seen: there is nothing more to receive.
+    pub(super) heard_end: bool,
 }
 
 /// How far a connection is.
@@ -55,6 +57,7 @@ impl Conn {
             listed: false,
             sends: SendQueue::default(),
             life: Life::Open,
+            heard_end: false,
         }
     }
 
@@ -69,6 +72,17 @@ impl Conn {
 
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.life, Life::Closed(_))
+    }
+
+    /// Whether to receive: to tell the bytes, or, while what is queued leaves before a close, to
+    /// drop them. Bytes that nobody has received make the kernel close with a reset, which takes
+    /// with it what is still to be sent.
+    pub(super) fn should_receive(&self) -> bool {
+        match self.life {
+            Life::Open => !self.paused,
+            Life::Draining => !self.heard_end,
+            Life::Ended | Life::Closed(_) => false,
+        }
     }
 
     /// Bytes on the heap.

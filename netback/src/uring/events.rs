@@ -139,6 +139,7 @@ impl Uring {
                 conn.life = Life::Ended;
                 self.ended.push(id);
             }
+            (0, _) if !conn.is_open() => conn.heard_end = true,
             (libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN, _) | (..=0, _) => {}
             (error, _) => {
                 let error = io::Error::from_raw_os_error(error);
