@@ -26,6 +26,10 @@ const BATCH_MAX: usize = 64;
 /// Requests of one client that may be under way to other shards.
 const WAITING_MAX: usize = 1024;
 
+/// A client with this many unsent bytes of replies is neither read from nor served until it has
+/// taken them.
+pub const OUTPUT_PAUSE_BYTES: usize = 64 << 20;
+
 /// Query buffers with more room than this are freed when they are empty.
 const QUERY_CAPACITY_MAX: usize = 64 * 1024;
 
@@ -112,6 +116,8 @@ impl Core {
         if client.close.is_none() {
             self.feed(&mut client, &[]);
         }
+        // The end of the tick has it received from again.
+        self.state.mark_dirty(&mut client);
         self.state.clients.insert(client);
     }
 
@@ -234,8 +240,8 @@ impl Core {
         self.finish(client, reply, requests, before, done)
     }
 
-    /// Runs the requests of a batch until one closes the client. One that must wait stops it:
-    /// its start comes back.
+    /// Runs the requests of a batch until one closes the client. One that must wait, for another
+    /// shard or for the client to take its replies, stops it: its start comes back.
     #[inline]
     fn run_batch(
         &mut self,
@@ -246,6 +252,10 @@ impl Core {
         requests: &[Parsed],
     ) -> Option<usize> {
         for request in requests {
+            if reply.len() + client.sending_bytes > OUTPUT_PAUSE_BYTES {
+                client.stalled = true;
+                return Some(request.start);
+            }
             let argv = Args::new(input, &args[request.args.0..request.args.1]);
             let wire = &input[request.start..request.end];
             if !self.execute(client, reply, argv, request.found, request.key, wire) {

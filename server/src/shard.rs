@@ -17,7 +17,7 @@ use netback::{
 use crate::clock::{self, Clock};
 use crate::conn::Client;
 use crate::fabric::{Fabric, Message};
-use crate::input::Core;
+use crate::input::{Core, OUTPUT_PAUSE_BYTES};
 use crate::listen;
 use crate::start::Failed;
 use crate::state::Outgoing;
@@ -27,9 +27,6 @@ const UPKEEP_BUDGET_US: u64 = 1000;
 
 /// The longest sleep: the pace of the work that is done by the clock.
 const CRON_PERIOD_US: u64 = 100_000;
-
-/// A client with this many unsent bytes of replies is not read from until it has taken them.
-const OUTPUT_PAUSE_BYTES: usize = 64 << 20;
 
 /// One shard: the generic shell around [`Core`].
 pub struct Shard<B: Backend, C: Clock> {
@@ -47,6 +44,8 @@ pub struct Shard<B: Backend, C: Clock> {
     batches: Vec<Vec<Message<B::Socket>>>,
     /// Scratch space for messages from peers.
     inbox: Vec<Message<B::Socket>>,
+    /// Clients whose requests waited for room for their replies, and have it now.
+    resumed: Vec<ConnId>,
     cron_due_us: u64,
     /// The keyspace has upkeep left.
     upkeep_pending: bool,
@@ -80,6 +79,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             accepted: Vec::new(),
             batches: (0..shards).map(|_| Vec::new()).collect(),
             inbox: Vec::new(),
+            resumed: Vec::new(),
             cron_due_us,
             upkeep_pending: true,
             next_expire_ms: None,
@@ -149,6 +149,9 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
         self.adopt_accepted();
         self.exchange_messages();
+        for conn in std::mem::take(&mut self.resumed) {
+            self.core.resume(conn);
+        }
         self.flush_clients();
         let upkeep_started = clock::cycles();
         if self.core.state.now_us >= self.cron_due_us {
@@ -166,7 +169,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     }
 
     fn timeout(&self) -> Duration {
-        if self.upkeep_pending {
+        if self.upkeep_pending || !self.resumed.is_empty() {
             return Duration::ZERO;
         }
         let now_us = self.core.state.now_us;
@@ -303,7 +306,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             }
         }
         let Some(client) = self.core.state.clients.get_mut(conn) else { return };
-        let paused = client.stalled || client.output_len() > OUTPUT_PAUSE_BYTES;
+        let has_room = client.output_len() <= OUTPUT_PAUSE_BYTES;
+        if client.stalled && client.waiting.is_empty() && has_room {
+            self.resumed.push(conn);
+        }
+        let paused = client.stalled || !has_room;
         if paused != client.paused {
             client.paused = paused;
             self.backend.pause(conn, paused);
