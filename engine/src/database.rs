@@ -13,24 +13,20 @@ const SLOT_MARK_BITS: u32 = 18;
 /// One table, or one for each hash slot.
 pub(crate) enum Tables {
     One(Table),
-    /// Each created at first use, dropped when it empties.
-    Slots(Box<[Option<Box<Table>>]>),
+    /// Each created at first use, dropped when it empties; no places before the first key.
+    Slots(Vec<Option<Box<Table>>>),
 }
 
 impl Tables {
     pub(crate) fn new(hash_slots: bool) -> Tables {
-        if hash_slots {
-            Tables::Slots((0..HASH_SLOTS).map(|_| None).collect())
-        } else {
-            Tables::One(Table::new())
-        }
+        if hash_slots { Tables::Slots(Vec::new()) } else { Tables::One(Table::new()) }
     }
 
     #[inline]
     pub(crate) fn get(&self, slot: u16) -> Option<&Table> {
         match self {
             Tables::One(table) => Some(table),
-            Tables::Slots(tables) => tables[slot as usize].as_deref(),
+            Tables::Slots(tables) => tables.get(slot as usize)?.as_deref(),
         }
     }
 
@@ -76,7 +72,8 @@ impl Tables {
         match self {
             Tables::One(table) => (Some(table), mark, 32),
             Tables::Slots(tables) => {
-                let table = tables[(mark >> SLOT_MARK_BITS) as usize].as_deref();
+                let table = tables.get((mark >> SLOT_MARK_BITS) as usize);
+                let table = table.and_then(Option::as_deref);
                 (table, mark & ((1 << SLOT_MARK_BITS) - 1), SLOT_MARK_BITS)
             }
         }
@@ -153,6 +150,9 @@ impl Database {
         match &mut self.tables {
             Tables::One(table) => table.insert(&mut heap.slabs, key.hash, block, &hash_of)?,
             Tables::Slots(tables) => {
+                if tables.is_empty() {
+                    tables.resize_with(HASH_SLOTS, || None);
+                }
                 let table = tables[key.slot as usize].get_or_insert_default();
                 let before = IndexBytes::of(table);
                 table.insert(&mut heap.slabs, key.hash, block, &hash_of)?;

@@ -16,6 +16,8 @@ use crate::table::{ScanPosition, Table};
 const EXPIRE_STEP: usize = 32;
 /// Buckets that one step frees or walks.
 const BUCKET_STEP: usize = 16;
+/// Bytes of large values after which a step ends: the allocator's work goes with them.
+const LARGE_STEP_BYTES: usize = 1 << 20;
 /// Spans that one step returns to the kernel.
 const RELEASE_STEP: usize = 4;
 /// Compaction starts when this share of the spans' bytes, 1 in so many, holds nothing.
@@ -201,6 +203,7 @@ impl Partition {
     fn free_flushed_step(&mut self) -> bool {
         if let Some(table) = self.upkeep.tables.last_mut() {
             let heap = &mut self.heap;
+            let large_before = heap.larges.memory_bytes();
             for _ in 0..BUCKET_STEP {
                 let mut outside = Vec::new();
                 let left = table.drain_step(&mut heap.slabs, |slabs, block| {
@@ -210,6 +213,9 @@ impl Partition {
                 outside.into_iter().for_each(|index| heap.larges.remove(index));
                 if !left {
                     self.upkeep.tables.pop();
+                    break;
+                }
+                if large_before - heap.larges.memory_bytes() > LARGE_STEP_BYTES {
                     break;
                 }
             }

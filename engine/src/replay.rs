@@ -9,6 +9,10 @@ impl Partition {
     /// Does what an effect says. Applied in order to an empty partition, the effects of another give
     /// the same keys, values and times. Unknown databases are ignored.
     ///
+    /// Whoever replays a log that is older than the clock leaves the partition's clock at the log's
+    /// time, or at 0, until the end: a key whose time is over would go before an effect that takes
+    /// its time away.
+    ///
     /// # Errors
     /// What the operation answers; an effect of a partition in the same state never fails but for
     /// lack of memory.
