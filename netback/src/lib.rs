@@ -17,6 +17,7 @@
 //! - **Close.** [`Backend::close`] is answered by one [`Event::Closed`] too, after the queued
 //!   buffers have left ([`Close::AfterSends`]) or at once ([`Close::Now`]). A [`ConnId`] carries a
 //!   generation, so a late call with an old one does nothing.
+//! - **Files.** File operations end as events of the same enum; [`file`] says in which order.
 //! - **Bounds.** One [`Backend::wait`] delivers at most [`EVENTS_MAX`] events.
 
 #[cfg(test)]

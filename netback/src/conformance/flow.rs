@@ -118,6 +118,9 @@ pub(crate) fn bytes_held_by_a_pause_come_first<W: World>(mut rig: Rig<W>) {
 pub(crate) fn an_empty_buffer_is_complete<W: World>(mut rig: Rig<W>) {
     let (_client, conn) = rig.pair();
     assert!(matches!(rig.backend.send(conn, Vec::new()), Sent::Complete(_)));
+    // Behind others, too.
+    rig.send(conn, vec![1; 16 << 20]);
+    assert!(matches!(rig.backend.send(conn, Vec::new()), Sent::Complete(_)));
 }
 
 pub(crate) fn a_peer_that_never_reads_harms_nobody<W: World>(mut rig: Rig<W>) {
