@@ -102,9 +102,11 @@ impl Pipe {
     /// whether a writer may be waiting for the room.
     pub(super) fn take(&mut self, out: &mut [u8]) -> bool {
         let len = out.len();
-        for (byte, arrived) in out.iter_mut().zip(self.arrived.drain(..len)) {
-            *byte = arrived;
-        }
+        let (front, back) = self.arrived.as_slices();
+        let (to_front, to_back) = out.split_at_mut(len.min(front.len()));
+        to_front.copy_from_slice(&front[..to_front.len()]);
+        to_back.copy_from_slice(&back[..to_back.len()]);
+        self.arrived.drain(..len);
         self.len -= len;
         if self.arrived.is_empty() {
             self.arrived = VecDeque::new();
