@@ -70,7 +70,7 @@ pub fn pin(core: usize) -> Result<()> {
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
-    /// Cores that this process may use.
+    /// Cores of the machine.
     pub cores: usize,
     /// Release of the kernel.
     pub kernel: String,
@@ -96,7 +96,7 @@ pub fn machine() -> Machine {
         .unwrap_or(0);
     Machine {
         cpu: field("/proc/cpuinfo", "model name"),
-        cores: allowed_cores().len(),
+        cores: text("/proc/cpuinfo").lines().filter(|line| line.starts_with("processor")).count(),
         kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
         memory_bytes: memory_kib * 1024,
         load_average: text("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
@@ -120,7 +120,7 @@ mod tests {
         let before = cpu_ns(pid);
         assert!(!before.is_empty());
         assert!(!allowed_cores().is_empty());
-        assert!(!machine().kernel.is_empty());
+        assert!(!machine().kernel.is_empty() && machine().cores > 0);
         assert_eq!(rss_bytes(u32::MAX), None);
     }
 
