@@ -11,6 +11,9 @@ pub(super) const IMMUTABLE: u8 = 1 << 0;
 pub(super) const PROTECTED: u8 = 1 << 1;
 /// Holds a secret: not written to logs.
 pub(super) const SENSITIVE: u8 = 1 << 2;
+/// Osmia's own that cannot be changed: unlike Redis's, it takes the value that it has, so that
+/// what CONFIG GET shows may be set again.
+pub(super) const AT_START: u8 = 1 << 4;
 /// Shown only to those who ask by name.
 pub(super) const HIDDEN: u8 = 1 << 3;
 
@@ -130,14 +133,14 @@ pub const ACTED_ON: &[&str] = &[
 
 /// Osmia's own directives, then Redis's.
 pub const DIRECTIVES: &[Directive] = &[
-    row("arena-limit", Memory(1 << 20, 64 << 30), "68719476736", IMMUTABLE),
-    row("durability", Enum(&["memory", "everysec", "always"]), "memory", IMMUTABLE),
-    row("huge-pages", Bool, "no", IMMUTABLE),
-    row("network-backend", Enum(&["auto", "epoll", "io_uring"]), "auto", IMMUTABLE),
-    row("pin-shards", Bool, "no", IMMUTABLE),
+    row("arena-limit", Memory(1 << 20, 64 << 30), "68719476736", AT_START),
+    row("durability", Enum(&["memory", "everysec", "always"]), "memory", AT_START),
+    row("huge-pages", Bool, "no", AT_START),
+    row("network-backend", Enum(&["auto", "epoll", "io_uring"]), "auto", AT_START),
+    row("pin-shards", Bool, "no", AT_START),
     row("pipeline-order", Enum(&["strict", "relaxed"]), "strict", 0),
-    row("port-mode", Enum(&["single", "per-shard"]), "single", IMMUTABLE),
-    row("shards", Shards, "auto", IMMUTABLE),
+    row("port-mode", Enum(&["single", "per-shard"]), "single", AT_START),
+    row("shards", Shards, "auto", AT_START),
     row("acl-pubsub-default", Enum(&["allchannels", "resetchannels"]), "resetchannels", 0),
     row("aclfile", TextOrEmpty, "", IMMUTABLE),
     row("acllog-max-len", Integer(0, i64::MAX), "128", 0),

@@ -1,7 +1,9 @@
 //! CONFIG SET: all pairs or none.
 
-use super::directives::{IMMUTABLE, PROTECTED};
+use super::directives::{AT_START, IMMUTABLE, PROTECTED};
 use super::{Config, DIRECTIVES, check, find};
+
+const CANNOT_CHANGE: &str = "can't set immutable config";
 
 /// Why CONFIG SET refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +25,15 @@ impl Config {
         for (index, (name, value)) in indexes.into_iter().zip(pairs) {
             let directive = &DIRECTIVES[index];
             let words = directive.kind.words(value);
-            values[index] = canonical(index, &words, &values[index]).map_err(|why| {
-                // An alias is told from the name that it stands for.
+            // An alias is told from the name that it stands for.
+            let refused = |why: String| {
                 SetError::Refused(String::from_utf8_lossy(name).to_ascii_lowercase(), why)
-            })?;
+            };
+            let new = canonical(index, &words, &values[index]).map_err(refused)?;
+            if directive.is(AT_START) && new != values[index] {
+                return Err(refused(CANNOT_CHANGE.to_owned()));
+            }
+            values[index] = new;
         }
         self.values = values;
         self.derive();
@@ -43,7 +50,7 @@ impl Config {
                 Err(SetError::Refused(shown, why.to_owned()))
             };
             if DIRECTIVES[index].is(IMMUTABLE) {
-                return refuse("can't set immutable config");
+                return refuse(CANNOT_CHANGE);
             }
             if DIRECTIVES[index].is(PROTECTED) && !self.allows_protected(local) {
                 return refuse("can't set protected config");
@@ -106,6 +113,7 @@ mod tests {
         check(&[("hz", "20"), ("nope", "1")], "nope", "");
         // Names are looked at before values.
         check(&[("maxmemory", "x"), ("Databases", "2")], "Databases", "can't set immutable config");
+        check(&[("shards", "7")], "shards", "can't set immutable config");
         check(&[("dbfilename", "a")], "dbfilename", "can't set protected config");
         check(&[("hz", "1"), ("HZ", "2")], "HZ", "duplicate parameter");
         check(&[("save", "1  2")], "save", "Invalid save parameters");
@@ -123,7 +131,7 @@ mod tests {
             (b"HZ", b"1000"),
             (b"maxmemory", b"1mb"),
             (b"requirepass", b"\xff\0"),
-            (b"port", b"6379"),
+            (b"shards", b"auto"),
             (b"slave-priority", b"7"),
         ];
         assert_eq!(config.set(&pairs, true), Ok(()));
