@@ -82,7 +82,7 @@ impl World {
 
 fn run(seed: u64, mark_bits: u32, spread_ms: u64) {
     let (mut world, mut rng) = (World::new(mark_bits), Rng::new(seed));
-    let rounds = if cfg!(miri) { 120 } else { 20_000 };
+    let rounds = if cfg!(miri) { 60 } else { 20_000 };
     let keys = if cfg!(miri) { 60 } else { 1 + rng.below(4000) };
     for round in 0..rounds {
         let key = rng.below(keys);
