@@ -8,6 +8,8 @@
 
 mod check;
 mod directives;
+#[cfg(test)]
+mod golden;
 mod options;
 mod parse;
 mod rewrite;
