@@ -91,6 +91,8 @@ pub enum Waiting {
         shard: u16,
         /// Whether the request only reads.
         read: bool,
+        /// CLIENT REPLY asked that its reply is not sent.
+        silent: bool,
     },
     /// The answer, in wire form.
     Ready(Vec<u8>),
@@ -208,7 +210,10 @@ impl Client {
         self.protocol = Protocol::Resp2;
         self.no_touch = false;
         self.no_evict = false;
-        self.reply_mode = ReplyMode::On;
+        // The reply of the command at hand stays unsent if that was asked for.
+        if self.reply_mode != ReplyMode::Skip {
+            self.reply_mode = ReplyMode::On;
+        }
     }
 
     /// Whether the client runs on this machine.

@@ -15,7 +15,7 @@ use crate::command::dispatch::{self, CommandCtx};
 use crate::command::error::CommandError;
 use crate::command::spec::flag;
 use crate::command::table::{Entry, Table, table};
-use crate::conn::{Client, QueryBuffer, Waiting};
+use crate::conn::{Client, QueryBuffer, ReplyMode, Waiting};
 use crate::fabric::{REQUESTS_MAX, Request};
 use crate::resp::{ArgRange, Progress, Protocol, ProtocolError, Reply, Step, inline, parse};
 use crate::state::{Outgoing, ShardState};
@@ -400,6 +400,10 @@ impl Core {
         key: Option<(u64, u16)>,
         wire: &[u8],
     ) -> bool {
+        if found.is_none() && is_http(args.get(0)) {
+            self.close_http(client);
+            return true;
+        }
         let checked = dispatch::resolve(args, found).and_then(|entry| {
             dispatch::gates(entry, client, &self.partition, &self.state).map(|()| entry)
         });
@@ -447,6 +451,19 @@ impl Core {
         true
     }
 
+    /// A browser that was made to speak to this port must get nothing done: its request lines
+    /// would be followed by whatever an attacker put in the body.
+    #[cold]
+    fn close_http(&mut self, client: &mut Client) {
+        crate::warning!(
+            "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: \
+             commands to this server, maybe to have a browser run commands. Connection from {} \
+             aborted.",
+            client.address
+        );
+        client.close = Some(Close::Now);
+    }
+
     /// Finds the shard of a request's keys.
     fn route(&self, entry: &Entry, args: Args<'_>) -> Route {
         if entry.command.is(flag::ALL_SHARDS) {
@@ -476,7 +493,7 @@ impl Core {
     /// makes it wait.
     fn forward(&mut self, client: &mut Client, shard: usize, read: bool, wire: &[u8]) -> bool {
         let in_order = client.waiting.iter().all(|waiting| match waiting {
-            Waiting::Remote { shard: other, read: other_read } => {
+            Waiting::Remote { shard: other, read: other_read, .. } => {
                 usize::from(*other) == shard || (read && *other_read)
             }
             Waiting::Ready(_) => true,
@@ -487,7 +504,11 @@ impl Core {
             client.stalled = true;
             return false;
         }
-        client.waiting.push_back(Waiting::Remote { shard: shard as u16, read });
+        let silent = client.reply_mode != ReplyMode::On;
+        if client.reply_mode == ReplyMode::Skip {
+            client.reply_mode = ReplyMode::On;
+        }
+        client.waiting.push_back(Waiting::Remote { shard: shard as u16, read, silent });
         self.state.under_way[shard] += 1;
         self.state.outgoing[shard].push(Outgoing::Request(Request {
             conn: client.conn,
@@ -532,7 +553,8 @@ impl Core {
             matches!(waiting, Waiting::Remote { shard, .. } if usize::from(*shard) == from)
         });
         if let Some(place) = place {
-            *place = Waiting::Ready(bytes);
+            let silent = matches!(place, Waiting::Remote { silent: true, .. });
+            *place = Waiting::Ready(if silent { Vec::new() } else { bytes });
         }
         release_ready(&mut client.waiting, &mut client.replies.bytes);
         self.state.mark_dirty(&mut client);
@@ -542,6 +564,11 @@ impl Core {
             self.resume(conn);
         }
     }
+}
+
+/// Whether a command's name begins an HTTP request that carries a body, or its second line.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
 /// Hash slots of a cluster.

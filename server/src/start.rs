@@ -33,6 +33,9 @@ pub struct Failed;
 /// # Errors
 /// [`Failed`] after a log line with the reason.
 pub fn serve(config: Config) -> Result<(), Failed> {
+    if config.daemonize && std::env::var_os(DAEMON_MARK).is_none() {
+        return start_daemon();
+    }
     clock::start();
     crate::command::table::rename(&config.renamed_commands);
     log::set_level(log::Level::from_name(&config.loglevel));
@@ -61,6 +64,33 @@ pub fn serve(config: Config) -> Result<(), Failed> {
         crate::warning!("Redis is now ready to exit, bye bye...");
     }
     result
+}
+
+/// Set in the environment of the process that runs in the background.
+const DAEMON_MARK: &str = "OSMIA_DAEMON";
+
+/// Starts the program once more, in the background and out of the terminal's process group.
+fn start_daemon() -> Result<(), Failed> {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+    let args: Vec<_> = std::env::args_os().collect();
+    if args.last().is_some_and(|last| last == "-") {
+        return Err(fail("daemonize does not go with configuration from standard input"));
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| fail(&format!("Can't find the program to daemonize: {error}")))?;
+    let mut command = Command::new(program);
+    if let Some((name, rest)) = args.split_first() {
+        command.arg0(name).args(rest);
+    }
+    let spawned = command
+        .env(DAEMON_MARK, "1")
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    spawned.map(drop).map_err(|error| fail(&format!("Can't daemonize: {error}")))
 }
 
 /// Logs why, for the caller to give up.

@@ -173,6 +173,47 @@ fn a_busy_port_is_told_and_ends_the_start() {
 }
 
 #[test]
+fn a_request_that_looks_like_http_is_cut_off_without_an_answer() {
+    let server = Osmia::start(&[]);
+    for request in ["POST / HTTP/1.1\r\n\r\nPING\r\n", "Host: localhost\r\nPING\r\n"] {
+        let mut stream = server.connect();
+        stream.write_all(request.as_bytes()).expect("a send");
+        let mut answer = Vec::new();
+        // The close may come as a reset, since the server leaves bytes unread.
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer, b"", "{request}");
+    }
+}
+
+#[test]
+fn daemonize_returns_at_once_and_leaves_a_server_behind() {
+    let port = free_port();
+    let folder = std::env::temp_dir().join(format!("osmia-daemon-{port}"));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let pid_file = folder.join("osmia.pid");
+    let status = Command::new(env!("CARGO_BIN_EXE_osmia"))
+        .args(["server", "--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--daemonize", "yes", "--pidfile", &pid_file.display().to_string()])
+        .status()
+        .expect("the program");
+    assert!(status.success());
+    let connected = (0..100).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        TcpStream::connect(("127.0.0.1", port)).ok()
+    });
+    let mut stream = connected.expect("a server in the background");
+    let pid: u32 =
+        std::fs::read_to_string(&pid_file).expect("the pid file").trim().parse().expect("a number");
+    stream.write_all(b"SHUTDOWN NOSAVE\r\n").expect("a send");
+    let gone = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        !Path::new(&format!("/proc/{pid}")).exists()
+    });
+    assert!(gone && !pid_file.exists());
+    std::fs::remove_dir_all(&folder).expect("the folder");
+}
+
+#[test]
 fn a_client_that_never_reads_does_not_stall_the_others() {
     for backend in backends() {
         let server = Osmia::start(&backend);

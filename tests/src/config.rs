@@ -11,11 +11,11 @@ pub fn check_values(data: &[u8]) {
         let directive = &DIRECTIVES[usize::from(*choice) % DIRECTIVES.len()];
         let name = directive.name.as_bytes();
         if config.set(&[(name, value)], true).is_ok() && directive.name != "dir" {
-            let shown = config.value(directive.name).to_owned();
-            let again = config.set(&[(name, shown.as_bytes())], true);
-            assert_eq!(again, Ok(()), "{}: {shown}", directive.name);
-            assert_eq!(config.value(directive.name), shown, "{}", directive.name);
+            let shown = config.bytes(directive.name).to_owned();
+            let again = config.set(&[(name, shown.as_slice())], true);
+            assert_eq!(again, Ok(()), "{}: {shown:?}", directive.name);
+            assert_eq!(config.bytes(directive.name), shown, "{}", directive.name);
         }
     }
-    let _ = split_words(&String::from_utf8_lossy(data));
+    let _ = split_words(data);
 }

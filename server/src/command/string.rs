@@ -190,7 +190,7 @@ fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 /// A relative or absolute time as an option gives it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum TimeOption {
     Ex,
     Px,
@@ -204,6 +204,19 @@ impl TimeOption {
         [("ex", Self::Ex), ("px", Self::Px), ("exat", Self::ExAt), ("pxat", Self::PxAt)]
             .into_iter()
             .find_map(|(word, option)| Some((option, cursor.accept_with_value(word)?)))
+    }
+
+    /// Takes the option at the cursor; a second one must be the same, and counts.
+    fn take_again<'a>(
+        cursor: &mut Cursor<'a>,
+        taken: &mut Option<(Self, &'a [u8])>,
+    ) -> CommandResult {
+        let next = Self::take(cursor).ok_or(SYNTAX)?;
+        if taken.is_some_and(|(option, _)| option != next.0) {
+            return Err(SYNTAX);
+        }
+        *taken = Some(next);
+        Ok(())
     }
 
     /// The absolute time in milliseconds.
@@ -251,10 +264,10 @@ impl<'a> SetArgs<'a> {
                 parsed.get = true;
             } else if parsed.time.is_none() && cursor.accept("keepttl") {
                 parsed.keep_ttl = true;
-            } else if parsed.keep_ttl || parsed.time.is_some() {
+            } else if parsed.keep_ttl {
                 return Err(SYNTAX);
             } else {
-                parsed.time = Some(TimeOption::take(&mut cursor).ok_or(SYNTAX)?);
+                TimeOption::take_again(&mut cursor, &mut parsed.time)?;
             }
         }
         Ok(parsed)
@@ -335,10 +348,15 @@ fn getdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn getex(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let mut cursor = ctx.args.cursor(2);
-    let persist = cursor.accept("persist");
-    let time = if persist { None } else { TimeOption::take(&mut cursor) };
-    if cursor.remaining() > 0 {
-        return Err(SYNTAX);
+    let (mut persist, mut time) = (false, None);
+    while cursor.remaining() > 0 {
+        if time.is_none() && cursor.accept("persist") {
+            persist = true;
+        } else if persist {
+            return Err(SYNTAX);
+        } else {
+            TimeOption::take_again(&mut cursor, &mut time)?;
+        }
     }
     let (key, db) = (ctx.key(1), ctx.client.db);
     let value = ctx.partition.get(db, &key)?;

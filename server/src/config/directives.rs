@@ -96,6 +96,7 @@ pub const ACTED_ON: &[&str] = &[
     "client-output-buffer-limit",
     "client-query-buffer-limit",
     "cluster-enabled",
+    "daemonize",
     "databases",
     "dir",
     "durability",

@@ -99,6 +99,7 @@ pub struct Config {
     pub loglevel: String,
     pub logfile: String,
     pub always_show_logo: bool,
+    pub daemonize: bool,
     pub pidfile: String,
     pub dir: String,
     pub rdbcompression: bool,
@@ -199,6 +200,7 @@ impl Config {
         self.loglevel = self.text("loglevel");
         self.logfile = self.text("logfile");
         self.always_show_logo = self.is_yes("always-show-logo");
+        self.daemonize = self.is_yes("daemonize");
         self.pidfile = self.text("pidfile");
         self.dir = self.text("dir");
         self.rdbcompression = self.is_yes("rdbcompression");

@@ -36,7 +36,8 @@ fn word(line: &[u8]) -> Result<(Vec<u8>, &[u8]), ProtocolError> {
     loop {
         match line.get(at) {
             None | Some(0) => return Ok((out, &line[at..])),
-            Some(byte) if is_space(*byte) => return Ok((out, &line[at..])),
+            // Form feeds and the like separate words only in front of one.
+            Some(b' ' | b'\t' | b'\r' | b'\n') => return Ok((out, &line[at..])),
             Some(quote @ (b'"' | b'\'')) => {
                 at = quoted(line, at + 1, *quote, &mut out)?;
                 match line.get(at) {
@@ -121,6 +122,7 @@ mod tests {
         check(r#""\x41\n\"\q" '\'\n'"#, &["A\n\"q", "'\\n"]);
         check(r#"a"b""#, &["ab"]);
         check(r#""""#, &[""]);
+        check("\x0ba\x0cb\x0b c", &["a\x0cb\x0b", "c"]);
     }
 
     #[test]
