@@ -37,7 +37,9 @@ impl<'a> Args<'a> {
     /// All arguments from `first` on.
     pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let input = self.input;
-        self.ranges[first.min(self.ranges.len())..].iter().map(|range| &input[range.start..range.end])
+        self.ranges[first.min(self.ranges.len())..]
+            .iter()
+            .map(|range| &input[range.start..range.end])
     }
 
     /// The arguments from `first` on as a request of their own.

@@ -65,7 +65,10 @@ impl<'a> CommandCtx<'a> {
 /// # Errors
 /// The texts about unknown commands, unknown subcommands and numbers of arguments.
 #[inline]
-pub fn resolve(args: Args<'_>, found: Option<&'static Entry>) -> Result<&'static Entry, CommandError> {
+pub fn resolve(
+    args: Args<'_>,
+    found: Option<&'static Entry>,
+) -> Result<&'static Entry, CommandError> {
     let Some(mut entry) = found else { return Err(unknown_command(args)) };
     if !entry.command.subcommands.is_empty() && args.len() > 1 {
         entry = table()

@@ -5,9 +5,7 @@ use engine::{Key, Partition, SetCondition, SetExpire, SetOptions, StringValue};
 
 use super::args::{Args, Cursor};
 use super::dispatch::{CommandCtx, CommandResult, wrong_arity};
-use super::error::{
-    CommandError, NOT_A_FLOAT, NOT_AN_INTEGER, STRING_TOO_LONG, SYNTAX,
-};
+use super::error::{CommandError, NOT_A_FLOAT, NOT_AN_INTEGER, STRING_TOO_LONG, SYNTAX};
 use super::spec::{Command, Group, KeySpec, acl, flag, key_flag as key};
 use crate::resp::Reply;
 
@@ -233,7 +231,10 @@ impl TimeOption {
             })
             .map(|ms| ms as u64)
             .ok_or_else(|| {
-                CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.entry.name))
+                CommandError::text(format!(
+                    "ERR invalid expire time in '{}' command",
+                    ctx.entry.name
+                ))
             })
     }
 }

@@ -244,11 +244,7 @@ mod tests {
     const OPEN: Limits = Limits { bulk_max: 512 << 20, authenticated: true };
 
     /// Feeds `input` cut at `cut` and returns all requests, or the error.
-    fn parse(
-        input: &[u8],
-        cut: usize,
-        limits: Limits,
-    ) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
+    fn parse(input: &[u8], cut: usize, limits: Limits) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
         let (mut at, mut progress, mut args) = (0, Progress::default(), Vec::new());
         let mut requests = Vec::new();
         for visible in [&input[..cut], input] {

@@ -169,7 +169,9 @@ impl Reply {
     pub fn boolean(&mut self, value: bool) {
         match self.protocol {
             Protocol::Resp2 => self.integer(i64::from(value)),
-            Protocol::Resp3 => self.bytes.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
+            Protocol::Resp3 => {
+                self.bytes.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" })
+            }
         }
     }
 
