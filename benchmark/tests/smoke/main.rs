@@ -92,7 +92,7 @@ fn rows_over_many_keys_make_and_hit_them() {
     for server in servers() {
         let mut observer = server.client().expect("a client");
         let options = rows::Options { keys: Some(50), ..row_options(&["GET", "SADD exist"]) };
-        let cells = rows::run(&[server], &options).expect("cells");
+        let cells = rows::run(std::slice::from_ref(&server), &options).expect("cells");
         // Rows without a form for many keys are left out.
         assert_eq!(cells.len(), 2);
         assert!(cells.iter().all(|cell| cell.servers[0].error.is_none()));
