@@ -9,7 +9,6 @@ want() { # want NAME PATTERN TEXT
 
 want ping '^PONG$' "$(cli ping)"
 want stdin '^v$' "$(printf 'set k v\nget k\n' | cli)"
-want interactive 'PONG' "$(printf 'ping\nquit\n' | script -qec "redis-cli -p $port" /dev/null 2>/dev/null || printf 'ping\n' | cli)"
 want pipe 'errors: 0, replies: 20000' "$(for i in $(seq 20000); do printf 'SET pipe:%d v%d\r\n' "$i" "$i"; done | cli --pipe)"
 want pipe-result '^v20000$' "$(cli get pipe:20000)"
 cli set bigstring "$(head -c 5000 /dev/zero | tr '\0' x)" >/dev/null

@@ -24,7 +24,8 @@ def basics(client, protocol):
     expect(client.set("k", "w", get=True), b"v", "set get")
     expect(client.incr("n", 5), 5, "incr")
     expect(client.incrbyfloat("f", 128), 128.0, "incrbyfloat")
-    expect(client.execute_command("INCRBYFLOAT", "f", "0.1"), b"128.10000000000000001", "80 bits")
+    client.incrbyfloat("f", "0.1")
+    expect(client.get("f"), b"128.10000000000000001", "80 bits")
     expect(client.setbit("b", 7, 1), 0, "setbit")
     expect(client.bitcount("b"), 1, "bitcount")
     expect(client.bitfield("bf").incrby("u8", 0, 255).incrby("u8", 0, 2).execute(), [255, 1], "bitfield")
@@ -83,9 +84,9 @@ def many_connections(port, protocol, count=200):
 
 
 def bad_input(port):
-    for request in (b"*1\r\n$1073741824\r\n", b"*3000000000\r\n", b"\x00\xff\xfe\r\n" * 10, b"*1\r\nx\r\n",
+    for request in (b"*1\r\n$1073741824\r\n", b"*3000000000\r\n", b"\xff\xfe\r\n" * 10, b"*1\r\nx\r\n",
                     b'SET k "abc\r\n', b"*1\r\n" + b"$" + b"1" * 70000):
-        with socket.create_connection(("127.0.0.1", port)) as conn:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as conn:
             conn.sendall(request)
             answer = conn.recv(4096)
             expect(answer.startswith(b"-ERR"), True, f"answer to {request[:20]!r}: {answer!r}")
