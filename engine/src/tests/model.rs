@@ -366,9 +366,9 @@ fn the_keyspace_behaves_like_sorted_maps_and_its_effects_replay() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "each comparison walks 16,384 places; one short run took six minutes")]
 fn a_table_per_hash_slot_behaves_the_same() {
-    let (seeds, rounds) = if cfg!(miri) { (1, 40) } else { (3, 2000) };
-    for seed in 0..seeds {
-        run_model(partition_by_slots(), 1000 + seed, rounds);
+    for seed in 0..3 {
+        run_model(partition_by_slots(), 1000 + seed, 2000);
     }
 }
