@@ -20,7 +20,7 @@
 
 mod view;
 
-pub(crate) use view::{View, has_expire, holds_key, is_large, stamp_of};
+pub(crate) use view::{Head, View, has_expire, holds_key, is_large};
 
 use view::read_long;
 

@@ -5,7 +5,7 @@
 
 use crate::access::{Access, AccessMode};
 use crate::arena::{Arena, ArenaOptions};
-use crate::block::{View, bytes_for, has_expire, set_stamp, stamp_of};
+use crate::block::{Head, View, bytes_for, set_stamp};
 use crate::database::Database;
 use crate::effect::{DeleteCause, Effect, Effects};
 use crate::error::OutOfMemory;
@@ -233,27 +233,37 @@ impl Partition {
     /// The entry of a key, whether due or not.
     #[inline]
     pub(crate) fn find(&self, db: usize, key: &Key<'_>) -> Option<Entry> {
+        Some(self.find_head(db, key)?.0)
+    }
+
+    /// The entry of a key with the head of its block, which is at hand when the key was compared.
+    #[inline]
+    fn find_head(&self, db: usize, key: &Key<'_>) -> Option<(Entry, Head)> {
         let table = self.databases[db].tables.get(key.slot)?;
-        table.find(&self.heap.slabs, key.hash, |block| self.heap.holds(block, key.bytes))
+        let mut head = Head::of(&[0; 4]);
+        let entry = table.find(&self.heap.slabs, key.hash, |block| {
+            head = Head::of(block);
+            self.heap.holds(block, key.bytes)
+        })?;
+        Some((entry, head))
     }
 
     /// The entry of a key that lives; one that is due goes away on the way.
     #[inline]
     pub(crate) fn lookup(&mut self, db: usize, key: &Key<'_>, look: Look) -> Option<Entry> {
         let counted = matches!(look, Look::Read | Look::Peek);
-        let Some(entry) = self.find(db, key) else {
+        let Some((entry, head)) = self.find_head(db, key) else {
             self.stats.misses += u64::from(counted);
             return None;
         };
-        let block = self.heap.slabs.block(entry.block);
-        if has_expire(block) && self.is_due(View::of(block)) {
+        if head.has_expire() && self.is_due(self.heap.view(entry.block)) {
             self.delete_entry(db, key, entry, DeleteCause::Expired);
             self.stats.misses += u64::from(counted);
             return None;
         }
         self.stats.hits += u64::from(counted);
         if matches!(look, Look::Read | Look::Write) && !self.no_touch {
-            let stamp = stamp_of(block);
+            let stamp = head.stamp();
             let used = self.access.used(stamp);
             // The line stays clean while the stamp is the same.
             if used != stamp {

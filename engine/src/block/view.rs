@@ -6,10 +6,25 @@ use super::{
 };
 use crate::slab::{BLOCK_BYTES_MIN, FINE_BYTES_MAX};
 
-/// The access stamp, without taking the block apart.
-#[inline]
-pub(crate) fn stamp_of(block: &[u8]) -> u32 {
-    u32::from_le_bytes([block[1], block[2], block[3], 0])
+/// The first four bytes of a block, which say all that most lookups ask beyond the key.
+#[derive(Clone, Copy)]
+pub(crate) struct Head(u32);
+
+impl Head {
+    #[inline]
+    pub(crate) fn of(block: &[u8]) -> Head {
+        Head(u32::from_le_bytes([block[0], block[1], block[2], block[3]]))
+    }
+
+    #[inline]
+    pub(crate) fn has_expire(self) -> bool {
+        self.0 as u8 & HAS_EXPIRE != 0
+    }
+
+    #[inline]
+    pub(crate) fn stamp(self) -> u32 {
+        self.0 >> 8
+    }
 }
 
 /// True when the block has an expire time, without taking it apart.
@@ -82,13 +97,14 @@ impl<'a> View<'a> {
     pub(crate) fn of(block: &'a [u8]) -> View<'a> {
         assert!(block.len() >= BLOCK_BYTES_MIN, "no block is smaller");
         let lens = block[LENS_AT] as usize;
-        let small = block.len() > BLOCK_BYTES_MIN && block.len() <= FINE_BYTES_MAX;
-        if !small || has_expire(block) || lens >> 2 == LONG_KEY {
+        let smallest = block.len() == BLOCK_BYTES_MIN;
+        let long = lens >> 2 == LONG_KEY && !smallest;
+        if block.len() > FINE_BYTES_MAX || has_expire(block) || long {
             return View::of_any(block);
         }
         // Most blocks: short key, no time, no slack byte.
-        let value_at = HEADER_BYTES + (lens >> 2);
-        let value_end = block.len() - (lens & 3);
+        let value_at = HEADER_BYTES + if smallest { lens >> 4 } else { lens >> 2 };
+        let value_end = if smallest { value_at + (lens & 15) } else { block.len() - (lens & 3) };
         View { block, expire_at: 0, key_at: HEADER_BYTES, value_at, value_end, outside_key: false }
     }
 
@@ -149,7 +165,7 @@ impl<'a> View<'a> {
     /// The access stamp.
     #[inline]
     pub(crate) fn stamp(&self) -> u32 {
-        stamp_of(self.block)
+        Head::of(self.block).stamp()
     }
 
     /// The key.

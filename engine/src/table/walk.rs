@@ -167,7 +167,7 @@ impl Table {
     ) -> bool {
         let Some(block) = block.filter(|&block| slabs.is_marked(block)) else { return false };
         let Ok(target) = slabs.move_out(block) else { return false };
-        let entry = Entry { block, bucket: bucket as u32, place: place as u32 };
+        let entry = Entry::new(block, bucket, place);
         self.replace(slabs, entry, target);
         true
     }
