@@ -12,6 +12,7 @@ pub(crate) mod many;
 pub(crate) mod real;
 mod rig;
 
+use std::io;
 use std::time::Duration;
 
 use crate::{Address, Backend};
@@ -69,6 +70,31 @@ pub(crate) enum Read {
     End,
     /// The server has reset the connection.
     Reset,
+}
+
+impl Read {
+    /// Reads from an end that does not block.
+    pub(crate) fn from(end: &mut dyn io::Read) -> Self {
+        let mut buffer = vec![0; 256 << 10];
+        match end.read(&mut buffer) {
+            Ok(0) => Self::End,
+            Ok(len) => {
+                buffer.truncate(len);
+                Self::Bytes(buffer)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Self::Nothing,
+            Err(_) => Self::Reset,
+        }
+    }
+}
+
+/// Writes what fits to an end that does not block.
+pub(crate) fn write_some(end: &mut dyn io::Write, bytes: &[u8]) -> usize {
+    match end.write(bytes) {
+        Ok(len) => len,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// An address of IPv4 whose port the kernel chooses.

@@ -475,8 +475,8 @@ impl Core {
         let shards = self.state.process.shards;
         let mut owner = None;
         for index in entry.command.key_indexes(args.len()) {
-            let slot = usize::from(encodings::crc16::hash_slot(args.get(index)));
-            let shard = slot * shards / HASH_SLOTS;
+            let slot = usize::from(engine::hash_slot(args.get(index)));
+            let shard = slot * shards / engine::HASH_SLOTS;
             if *owner.get_or_insert(shard) != shard {
                 return Route::Refused(CommandError::new(
                     "CROSSSLOT Keys in request belong to different shards",
@@ -570,9 +570,6 @@ impl Core {
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
-
-/// Hash slots of a cluster.
-const HASH_SLOTS: usize = 16384;
 
 /// Moves the answers at the head of the line to the replies.
 fn release_ready(waiting: &mut VecDeque<Waiting>, replies: &mut Vec<u8>) {

@@ -141,12 +141,11 @@ impl Process {
 
 /// 40 random hexadecimal digits, from the operating system.
 fn random_hex() -> String {
-    let mut bytes = [0u8; 20];
-    let source = std::fs::File::open("/dev/urandom");
-    let filled = source.and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
-    if filled.is_err() {
+    let bytes = crate::system::random_bytes::<20>().unwrap_or_else(|| {
         // Without a random device the process number still tells two servers apart.
+        let mut bytes = [0; 20];
         bytes[..4].copy_from_slice(&std::process::id().to_le_bytes());
-    }
+        bytes
+    });
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -226,11 +226,8 @@ pub fn configure_partition(partition: &mut Partition, config: &Config) {
 }
 
 fn random_seed() -> u64 {
-    let mut bytes = [0u8; 8];
-    let source = std::fs::File::open("/dev/urandom");
-    let filled = source.and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
     // Without a random device the time still differs from start to start.
-    filled.map_or_else(|_| clock::cycles(), |()| u64::from_le_bytes(bytes))
+    crate::system::random_bytes().map_or_else(clock::cycles, u64::from_le_bytes)
 }
 
 /// The kernel's text without the number that Rust adds.

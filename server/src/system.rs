@@ -1,6 +1,7 @@
 //! What the operating system tells of the process and the machine, read from `/proc`.
 //!
-//! Everything here is for INFO and MEMORY; where the files are missing the figures are zero.
+//! All of it but the random bytes is for INFO and MEMORY; where the files are missing the figures
+//! are zero.
 
 use std::fs;
 
@@ -19,6 +20,14 @@ pub struct CpuTimes {
     pub children_user_s: f64,
     /// In the kernel for them.
     pub children_system_s: f64,
+}
+
+/// Random bytes, or `None` on a machine without a random device.
+pub fn random_bytes<const LEN: usize>() -> Option<[u8; LEN]> {
+    let mut bytes = [0; LEN];
+    let mut device = fs::File::open("/dev/urandom").ok()?;
+    std::io::Read::read_exact(&mut device, &mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Memory of the process that lies in RAM, in bytes.

@@ -1,6 +1,6 @@
 //! Clients on real sockets, for the backends that speak to the kernel.
 
-use std::io::{self, Read as _, Write};
+use std::io;
 use std::marker::PhantomData;
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Client, Read, World};
+use super::{Client, Read, World, write_some};
 use crate::{Address, Backend};
 
 /// The kernel's world.
@@ -95,31 +95,16 @@ fn connect(address: &Address) -> io::Result<Stream> {
 
 impl Client for Stream {
     fn write(&mut self, bytes: &[u8]) -> usize {
-        let result = match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        };
-        match result {
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => panic!("{error}"),
+        match self {
+            Self::Tcp(stream) => write_some(stream, bytes),
+            Self::Unix(stream) => write_some(stream, bytes),
         }
     }
 
     fn read(&mut self) -> Read {
-        let mut buffer = vec![0; 256 << 10];
-        let result = match self {
-            Self::Tcp(stream) => stream.read(&mut buffer),
-            Self::Unix(stream) => stream.read(&mut buffer),
-        };
-        match result {
-            Ok(0) => Read::End,
-            Ok(len) => {
-                buffer.truncate(len);
-                Read::Bytes(buffer)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
-            Err(_) => Read::Reset,
+        match self {
+            Self::Tcp(stream) => Read::from(stream),
+            Self::Unix(stream) => Read::from(stream),
         }
     }
 

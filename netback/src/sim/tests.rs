@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
 use super::{DiskFaults, Faults, Sim, SimClient, SimDisk, SimNet};
-use crate::conformance::{Client, Read, World, loopback};
+use crate::conformance::{Client, Read, World, loopback, write_some};
 use crate::{Address, Backend, Close, CloseReason, Event, ListenOptions, Sent, SocketOptions};
 
 mod disk;
@@ -62,24 +62,11 @@ struct Wrapped(SimClient);
 
 impl Client for Wrapped {
     fn write(&mut self, bytes: &[u8]) -> usize {
-        match self.0.write(bytes) {
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => panic!("{error}"),
-        }
+        write_some(&mut self.0, bytes)
     }
 
     fn read(&mut self) -> Read {
-        let mut buffer = vec![0; 256 << 10];
-        match self.0.read(&mut buffer) {
-            Ok(0) => Read::End,
-            Ok(len) => {
-                buffer.truncate(len);
-                Read::Bytes(buffer)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
-            Err(_) => Read::Reset,
-        }
+        Read::from(&mut self.0)
     }
 
     fn finish(&mut self) {
