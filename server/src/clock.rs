@@ -16,6 +16,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub trait Clock: Send + 'static {
     /// Microseconds since the Unix epoch.
     fn unix_us(&self) -> u64;
+
+    /// Nanoseconds for which the calling thread could have run, but others had the core.
+    fn run_delay_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// The clock of the operating system.
@@ -26,6 +31,10 @@ impl Clock for OsClock {
     fn unix_us(&self) -> u64 {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         elapsed.as_micros() as u64
+    }
+
+    fn run_delay_ns(&self) -> u64 {
+        crate::system::run_delay_ns()
     }
 }
 

@@ -25,3 +25,4 @@ pub mod start;
 pub mod state;
 pub mod stats;
 pub mod system;
+pub mod tick;

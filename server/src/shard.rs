@@ -21,9 +21,11 @@ use crate::input::{Core, OUTPUT_PAUSE_BYTES};
 use crate::listen;
 use crate::start::Failed;
 use crate::state::Outgoing;
+use crate::tick::TickTimer;
 
-/// Upkeep of the keyspace may take this long in a tick.
-const UPKEEP_BUDGET_US: u64 = 1000;
+/// Upkeep of the keyspace may take this long in a tick: as long as a client may wait for it. While
+/// there is much to do, a tick is little more, and a request waits half of it on average.
+const UPKEEP_BUDGET_US: u64 = 250;
 
 /// The longest sleep: the pace of the work that is done by the clock.
 const CRON_PERIOD_US: u64 = 100_000;
@@ -46,6 +48,7 @@ pub struct Shard<B: Backend, C: Clock> {
     inbox: Vec<Message<B::Socket>>,
     /// Clients whose requests waited for room for their replies, and have it now.
     resumed: Vec<ConnId>,
+    timer: TickTimer,
     cron_due_us: u64,
     /// The keyspace has upkeep left.
     upkeep_pending: bool,
@@ -70,6 +73,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let cron_due_us = core.state.now_us;
         let applied_config_version = core.state.config_version;
         Self {
+            timer: TickTimer::new(&clock),
             backend,
             clock,
             core,
@@ -133,14 +137,19 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     pub fn tick(&mut self) -> io::Result<()> {
         let timeout = self.timeout();
         let commands_before = self.core.state.stats.commands_processed;
-        let Self { backend, clock, core, accepted, .. } = self;
-        let mut started = None;
+        let Self { backend, clock, core, accepted, timer, .. } = self;
+        let mut started = false;
         backend.wait(Some(timeout), &mut |event| {
             // The clock is read once, after the wait.
-            started.get_or_insert_with(|| begin(core, clock));
+            if !started {
+                begin(core, clock, timer);
+                started = true;
+            }
             on_event(core, accepted, event);
         })?;
-        let started = started.unwrap_or_else(|| begin(&mut self.core, &self.clock));
+        if !started {
+            begin(core, clock, timer);
+        }
         self.core.state.refresh_config();
         if self.core.state.config_version != self.applied_config_version {
             self.applied_config_version = self.core.state.config_version;
@@ -160,8 +169,8 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         self.upkeep();
         let upkeep_cycles = clock::elapsed(upkeep_started, clock::cycles());
         self.core.state.stats.upkeep_cycles += upkeep_cycles;
-        let cycles = clock::elapsed(started, clock::cycles());
         let stats = &mut self.core.state.stats;
+        let cycles = self.timer.end(&self.clock, stats.tick_longest_cycles);
         // CONFIG RESETSTAT may have set the counter back.
         let commands = stats.commands_processed.saturating_sub(commands_before);
         stats.tick(cycles, commands);
@@ -346,11 +355,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
 }
 
 /// Reads the clocks at the start of a tick.
-fn begin<C: Clock>(core: &mut Core, clock: &C) -> u64 {
+fn begin<C: Clock>(core: &mut Core, clock: &C, timer: &mut TickTimer) {
     let now_us = clock.unix_us();
     core.state.now_us = now_us;
     core.partition.set_now(now_us / 1000);
-    clock::cycles()
+    timer.start(clock);
 }
 
 fn on_event<S>(core: &mut Core, accepted: &mut Vec<(ListenerId, S)>, event: Event<'_, S>) {

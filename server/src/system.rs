@@ -4,6 +4,7 @@
 //! are zero.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 /// Ticks of the kernel's clock in a second, the unit of the times in `/proc/self/stat`. Linux
 /// shows 100 to programs on every architecture, whatever its own clock does.
@@ -57,6 +58,19 @@ pub fn thread_times() -> CpuTimes {
     times(&fs::read_to_string("/proc/thread-self/stat").unwrap_or_default())
 }
 
+/// Nanoseconds for which the calling thread waited for a core: the second number of its
+/// `schedstat`. 0 where the kernel does not count them.
+pub fn run_delay_ns() -> u64 {
+    thread_local! {
+        // Kept open: reading it again is one system call.
+        static FILE: Option<fs::File> = fs::File::open("/proc/thread-self/schedstat").ok();
+    }
+    let mut text = [0; 64];
+    let len = FILE.with(|file| file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()));
+    let text = std::str::from_utf8(&text[..len.unwrap_or(0)]).unwrap_or_default();
+    text.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
 /// Fields 14 to 17. The second one holds the program's name, which may contain anything, so they
 /// are counted from its closing parenthesis.
 fn times(stat: &str) -> CpuTimes {
@@ -84,6 +98,17 @@ pub fn name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waiting_for_a_core_only_grows() {
+        let before = run_delay_ns();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(run_delay_ns() >= before);
+        if std::path::Path::new("/proc/thread-self/schedstat").exists() {
+            let text = fs::read_to_string("/proc/thread-self/schedstat").expect("readable");
+            assert_eq!(text.split_ascii_whitespace().count(), 3, "{text}");
+        }
+    }
 
     #[test]
     fn fields_are_found_behind_any_name() {
