@@ -117,7 +117,9 @@ impl Partition {
         if !self.active_expire {
             return None;
         }
-        self.databases.iter().filter_map(|database| database.expires.next_ms()).min()
+        let first = self.databases.iter().filter_map(|database| database.expires.next_ms()).min();
+        // A key lives through the millisecond that its time names.
+        Some(first?.saturating_add(1))
     }
 
     /// Works in small steps until nothing is left or `budget` answers false.
@@ -129,7 +131,7 @@ impl Partition {
         }
         self.upkeep.earliest_ms = None;
         let next_expire_ms = self.next_expire_ms();
-        let lag = next_expire_ms.map_or(0, |next| (self.now_ms).saturating_sub(next + 1));
+        let lag = next_expire_ms.map_or(0, |next| self.now_ms.saturating_sub(next));
         MaintainReport {
             work_left,
             next_expire_ms,

@@ -93,6 +93,9 @@ pub struct Partition {
     pub no_touch: bool,
 }
 
+/// Keys from which on commands prefetch: index and short values fill about half a megabyte.
+const PREFETCH_KEYS_MIN: usize = 8192;
+
 impl Partition {
     /// An empty partition at a time in milliseconds since 1970.
     ///
@@ -191,6 +194,12 @@ impl Partition {
     /// Swaps the effect log with an empty buffer of the owner.
     pub fn swap_effect_log(&mut self, buffer: &mut Vec<u8>) {
         std::mem::swap(&mut self.effects.log, buffer);
+    }
+
+    /// Whether prefetching pays: a database with few keys lies in the processor's cache anyway.
+    #[inline]
+    pub fn prefetch_pays(&self, db: usize) -> bool {
+        self.databases[db].len >= PREFETCH_KEYS_MIN
     }
 
     /// Asks the processor to load the bucket of a key; the first step for a batch of commands.

@@ -131,10 +131,9 @@ impl Table {
     /// The bucket of a hash. The table must not be empty.
     #[inline]
     fn home(&self, hash: u64) -> usize {
-        let count = self.buckets.len();
-        let mask = count.next_power_of_two() - 1;
+        let mask = self.buckets.mask();
         let index = hash as usize & mask;
-        if index < count { index } else { index & (mask >> 1) }
+        if index < self.buckets.len() { index } else { index & (mask >> 1) }
     }
 
     /// Asks the processor to load the bucket of a hash.

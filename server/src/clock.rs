@@ -12,10 +12,15 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The wall clock, real or simulated.
+/// The clocks of a shard, real or simulated.
 pub trait Clock: Send + 'static {
     /// Microseconds since the Unix epoch.
     fn unix_us(&self) -> u64;
+
+    /// The cycle counter, which measures what the shard's own work takes; see [`cycles`].
+    fn cycles(&self) -> u64 {
+        cycles()
+    }
 
     /// Nanoseconds for which the calling thread could have run, but others had the core.
     fn run_delay_ns(&self) -> u64 {

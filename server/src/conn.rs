@@ -82,12 +82,12 @@ pub enum ReplyMode {
     Skip,
 }
 
-/// A reply's place in line, while requests of other shards are under way.
+/// A reply's place in line, while answers to requests are under way.
 #[derive(Debug)]
 pub enum Waiting {
-    /// Another shard will answer.
+    /// Another shard will answer, or this one when a file operation is over.
     Remote {
-        /// The shard that runs the request.
+        /// The shard that answers.
         shard: u16,
         /// Whether the request only reads.
         read: bool,
@@ -151,7 +151,7 @@ pub struct Client {
     pub sending_bytes: usize,
     /// Buffers that the backend has not sent yet.
     pub sending_buffers: usize,
-    /// Answers in order, from the oldest that another shard owes.
+    /// Answers in order, from the oldest that is owed.
     pub waiting: VecDeque<Waiting>,
     /// No further request runs until [`Client::waiting`] is empty.
     pub stalled: bool,

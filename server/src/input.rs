@@ -4,7 +4,7 @@
 //! index lines and blocks prefetched, and only then does the first one run. A request that is
 //! cut, or must wait for an answer from another shard, goes to the client's query buffer.
 
-use std::collections::VecDeque;
+mod forward;
 
 use engine::{Key, Partition};
 use netback::{Close, ConnId};
@@ -12,19 +12,15 @@ use netback::{Close, ConnId};
 use crate::clock;
 use crate::command::args::Args;
 use crate::command::dispatch::{self, CommandCtx};
-use crate::command::error::CommandError;
 use crate::command::spec::flag;
 use crate::command::table::{Entry, Table, table};
-use crate::conn::{Client, QueryBuffer, ReplyMode, Waiting};
-use crate::fabric::{REQUESTS_MAX, Request};
-use crate::resp::{ArgRange, Progress, Protocol, ProtocolError, Reply, Step, inline, parse};
-use crate::state::{Outgoing, ShardState};
+use crate::conn::{Client, QueryBuffer};
+use crate::resp::{ArgRange, Progress, ProtocolError, Reply, Step, inline, parse};
+use crate::state::ShardState;
+use forward::Route;
 
 /// Requests that are parsed before the first one runs.
 const BATCH_MAX: usize = 64;
-
-/// Requests of one client that may be under way to other shards.
-const WAITING_MAX: usize = 1024;
 
 /// A client with this many unsent bytes of replies is neither read from nor served until it has
 /// taken them.
@@ -75,13 +71,6 @@ enum BatchEnd {
     Error(ProtocolError),
 }
 
-/// Where a request runs.
-enum Route {
-    Here,
-    Shard(usize),
-    Refused(CommandError),
-}
-
 /// How far the input has been worked off.
 struct Consumed {
     /// Offset of the first request that has not run.
@@ -109,7 +98,7 @@ impl Core {
         self.state.clients.insert(client);
     }
 
-    /// Goes on with a client whose requests waited for other shards.
+    /// Goes on with a client whose requests waited for answers.
     pub fn resume(&mut self, conn: ConnId) {
         let Some(mut client) = self.state.clients.take(conn) else { return };
         client.stalled = false;
@@ -225,6 +214,11 @@ impl Core {
                         Err(error) => self.protocol_error(client, &mut reply, &error),
                     }
                 }
+                // Answers that are owed go first.
+                BatchEnd::Error(_) if !client.waiting.is_empty() => {
+                    client.stalled = true;
+                    break Some(done.upto);
+                }
                 BatchEnd::Error(error) => self.protocol_error(client, &mut reply, &error),
             }
             if client.close.is_some() {
@@ -335,7 +329,7 @@ impl Core {
     /// Brings the index lines of a batch's keys to the cache, then their blocks.
     #[inline]
     fn prefetch(&self, client: &Client, input: &[u8], args: &[ArgRange], requests: &[Parsed]) {
-        if requests.len() < 2 {
+        if requests.len() < 2 || !self.partition.prefetch_pays(client.db) {
             return;
         }
         let keys = requests.iter().filter_map(|request| {
@@ -377,7 +371,9 @@ impl Core {
     }
 
     fn protocol_error(&mut self, client: &mut Client, reply: &mut Reply, error: &ProtocolError) {
+        let start = reply.len();
         reply.error(&[b"ERR Protocol error: ", error.text().as_slice()].concat());
+        dispatch::finish_reply(client, reply, start);
         self.state.stats.error(b"ERR");
         crate::verbose!(
             "Protocol error ({}) from client: id={} addr={}",
@@ -407,7 +403,7 @@ impl Core {
         let checked = dispatch::resolve(args, found).and_then(|entry| {
             dispatch::gates(entry, client, &self.partition, &self.state).map(|()| entry)
         });
-        if self.state.process.shards > 1 {
+        if self.state.process.shards > 1 || !client.waiting.is_empty() {
             let route = match &checked {
                 Ok(entry) => self.route(entry, args),
                 Err(_) => Route::Here,
@@ -443,7 +439,7 @@ impl Core {
                     client,
                     partition: &mut self.partition,
                     shard: &mut self.state,
-                    single_key,
+                    single_key: single_key.as_ref(),
                     redacted: 0,
                 });
             }
@@ -463,121 +459,11 @@ impl Core {
         );
         client.close = Some(Close::Now);
     }
-
-    /// Finds the shard of a request's keys.
-    fn route(&self, entry: &Entry, args: Args<'_>) -> Route {
-        if entry.command.is(flag::ALL_SHARDS) {
-            return Route::Refused(CommandError::text(format!(
-                "ERR '{}' over several shards is not supported yet; start with shards 1",
-                entry.name
-            )));
-        }
-        let shards = self.state.process.shards;
-        let mut owner = None;
-        for index in entry.command.key_indexes(args.len()) {
-            let slot = usize::from(engine::hash_slot(args.get(index)));
-            let shard = slot * shards / engine::HASH_SLOTS;
-            if *owner.get_or_insert(shard) != shard {
-                return Route::Refused(CommandError::new(
-                    "CROSSSLOT Keys in request belong to different shards",
-                ));
-            }
-        }
-        match owner {
-            Some(shard) if shard != self.state.index => Route::Shard(shard),
-            _ => Route::Here,
-        }
-    }
-
-    /// Sends a request to another shard, unless the order of the client's commands or a limit
-    /// makes it wait.
-    fn forward(&mut self, client: &mut Client, shard: usize, read: bool, wire: &[u8]) -> bool {
-        let in_order = client.waiting.iter().all(|waiting| match waiting {
-            Waiting::Remote { shard: other, read: other_read, .. } => {
-                usize::from(*other) == shard || (read && *other_read)
-            }
-            Waiting::Ready(_) => true,
-        });
-        let has_room =
-            client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
-        if !has_room || !(in_order || self.state.hot.relaxed_order) {
-            client.stalled = true;
-            return false;
-        }
-        let silent = client.reply_mode != ReplyMode::On;
-        if client.reply_mode == ReplyMode::Skip {
-            client.reply_mode = ReplyMode::On;
-        }
-        client.waiting.push_back(Waiting::Remote { shard: shard as u16, read, silent });
-        self.state.under_way[shard] += 1;
-        self.state.outgoing[shard].push(Outgoing::Request(Request {
-            conn: client.conn,
-            bytes: wire.to_vec(),
-            db: client.db,
-            resp3: client.protocol == Protocol::Resp3,
-            no_touch: client.no_touch,
-        }));
-        true
-    }
-
-    /// Runs a request that another shard's client sent; the reply goes back there.
-    pub fn run_remote(&mut self, from: usize, request: Request) {
-        // Only what commands with keys look at is set; the rest of the client is at its home.
-        let mut client = Client::new(0, request.conn, self.state.now_ms());
-        client.authenticated = true;
-        client.db = request.db;
-        client.no_touch = request.no_touch;
-        client.protocol = if request.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
-        let mut reply = Reply::new(Vec::new(), client.protocol);
-        let (mut at, mut progress, mut args) = (0, Progress::default(), Vec::new());
-        let limits = self.state.limits(&client);
-        self.state.cycles = clock::cycles();
-        let parsed = parse::next(&request.bytes, &mut at, &mut progress, &mut args, &limits);
-        if parsed != Ok(Step::Request) {
-            // `proto-max-bulk-len` may have changed on the way.
-            reply.error(b"ERR Protocol error: invalid bulk length");
-        } else {
-            let args = Args::new(&request.bytes, &args);
-            let found = self.table.find(args.get(0));
-            self.execute(&mut client, &mut reply, args, found, None, &request.bytes);
-        }
-        let answer = Outgoing::Answer(request.conn, reply.into_bytes());
-        self.state.outgoing[from].push(answer);
-    }
-
-    /// Takes the answer of another shard to the oldest request that is under way there.
-    pub fn answered(&mut self, from: usize, conn: ConnId, bytes: Vec<u8>) {
-        self.state.under_way[from] -= 1;
-        let Some(mut client) = self.state.clients.take(conn) else { return };
-        let place = client.waiting.iter_mut().find(|waiting| {
-            matches!(waiting, Waiting::Remote { shard, .. } if usize::from(*shard) == from)
-        });
-        if let Some(place) = place {
-            let silent = matches!(place, Waiting::Remote { silent: true, .. });
-            *place = Waiting::Ready(if silent { Vec::new() } else { bytes });
-        }
-        release_ready(&mut client.waiting, &mut client.replies.bytes);
-        self.state.mark_dirty(&mut client);
-        let resume = client.stalled;
-        self.state.clients.insert(client);
-        if resume {
-            self.resume(conn);
-        }
-    }
 }
 
 /// Whether a command's name begins an HTTP request that carries a body, or its second line.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
-}
-
-/// Moves the answers at the head of the line to the replies.
-fn release_ready(waiting: &mut VecDeque<Waiting>, replies: &mut Vec<u8>) {
-    while let Some(Waiting::Ready(bytes)) =
-        waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Ready(_)))
-    {
-        replies.extend_from_slice(&bytes);
-    }
 }
 
 /// Moves ranges to an input that begins `upto` bytes later.

@@ -5,13 +5,15 @@
 //! gives what is left of its time budget to the keyspace's upkeep. Only this file knows the type
 //! of the backend.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use netback::{
-    Address, Backend, Close, CloseReason, ConnId, Event, ListenerId, Sent, SocketOptions,
+    Address, Backend, Close, CloseReason, ConnId, Event, FileResult, FileToken, ListenerId, Sent,
+    SocketOptions,
 };
 
 use crate::clock::{self, Clock};
@@ -19,6 +21,7 @@ use crate::conn::Client;
 use crate::fabric::{Fabric, Message};
 use crate::input::{Core, OUTPUT_PAUSE_BYTES};
 use crate::listen;
+use crate::replace_file::{Next, ReplaceFile};
 use crate::start::Failed;
 use crate::state::Outgoing;
 use crate::tick::TickTimer;
@@ -46,6 +49,7 @@ pub struct Shard<B: Backend, C: Clock> {
     batches: Vec<Vec<Message<B::Socket>>>,
     /// Scratch space for messages from peers.
     inbox: Vec<Message<B::Socket>>,
+    files: Files,
     /// Clients whose requests waited for room for their replies, and have it now.
     resumed: Vec<ConnId>,
     timer: TickTimer,
@@ -54,6 +58,15 @@ pub struct Shard<B: Backend, C: Clock> {
     upkeep_pending: bool,
     /// When the next key expires, milliseconds since the Unix epoch.
     next_expire_ms: Option<u64>,
+}
+
+/// Files that are replaced for clients.
+#[derive(Default)]
+struct Files {
+    under_way: HashMap<FileToken, (ConnId, ReplaceFile)>,
+    started: u64,
+    /// Operations that are over, to be followed by the next ones.
+    over: Vec<(FileToken, FileResult)>,
 }
 
 /// Where a shard accepts TCP connections.
@@ -83,6 +96,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             accepted: Vec::new(),
             batches: (0..shards).map(|_| Vec::new()).collect(),
             inbox: Vec::new(),
+            files: Files::default(),
             resumed: Vec::new(),
             cron_due_us,
             upkeep_pending: true,
@@ -137,7 +151,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     pub fn tick(&mut self) -> io::Result<()> {
         let timeout = self.timeout();
         let commands_before = self.core.state.stats.commands_processed;
-        let Self { backend, clock, core, accepted, timer, .. } = self;
+        let Self { backend, clock, core, accepted, timer, files, .. } = self;
         let mut started = false;
         backend.wait(Some(timeout), &mut |event| {
             // The clock is read once, after the wait.
@@ -145,7 +159,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
                 begin(core, clock, timer);
                 started = true;
             }
-            on_event(core, accepted, event);
+            match event {
+                Event::Accepted { listener, socket } => accepted.push((listener, socket)),
+                Event::File { token, result } => files.over.push((token, result)),
+                event => on_event(core, event),
+            }
         })?;
         if !started {
             begin(core, clock, timer);
@@ -161,13 +179,14 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         for conn in std::mem::take(&mut self.resumed) {
             self.core.resume(conn);
         }
+        self.work_on_files();
         self.flush_clients();
-        let upkeep_started = clock::cycles();
+        let upkeep_started = self.clock.cycles();
         if self.core.state.now_us >= self.cron_due_us {
             self.cron();
         }
         self.upkeep();
-        let upkeep_cycles = clock::elapsed(upkeep_started, clock::cycles());
+        let upkeep_cycles = clock::elapsed(upkeep_started, self.clock.cycles());
         self.core.state.stats.upkeep_cycles += upkeep_cycles;
         let stats = &mut self.core.state.stats;
         let cycles = self.timer.end(&self.clock, stats.tick_longest_cycles);
@@ -276,6 +295,25 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
     }
 
+    fn work_on_files(&mut self) {
+        for (token, result) in std::mem::take(&mut self.files.over) {
+            let Some((conn, job)) = self.files.under_way.remove(&token) else { continue };
+            match job.advance(result) {
+                Next::Submit(job, op) => {
+                    self.files.under_way.insert(token, (conn, job));
+                    self.backend.submit_file(token, op);
+                }
+                Next::Over(result) => self.core.file_replaced(conn, result),
+            }
+        }
+        for (conn, job, op) in std::mem::take(&mut self.core.state.file_jobs) {
+            self.files.started += 1;
+            let token = FileToken(self.files.started);
+            self.files.under_way.insert(token, (conn, job));
+            self.backend.submit_file(token, op);
+        }
+    }
+
     /// Sends the replies of the tick, one buffer a client, and closes who is to be closed.
     fn flush_clients(&mut self) {
         let mut dirty = std::mem::take(&mut self.core.state.dirty);
@@ -338,9 +376,10 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             return;
         }
         let budget = clock::from_us(UPKEEP_BUDGET_US);
-        let began = clock::cycles();
+        let Self { clock, core, .. } = self;
+        let began = clock.cycles();
         let report =
-            self.core.partition.maintain(&mut || clock::elapsed(began, clock::cycles()) < budget);
+            core.partition.maintain(&mut || clock::elapsed(began, clock.cycles()) < budget);
         self.upkeep_pending = report.work_left;
         self.next_expire_ms = report.next_expire_ms;
     }
@@ -362,17 +401,16 @@ fn begin<C: Clock>(core: &mut Core, clock: &C, timer: &mut TickTimer) {
     timer.start(clock);
 }
 
-fn on_event<S>(core: &mut Core, accepted: &mut Vec<(ListenerId, S)>, event: Event<'_, S>) {
+fn on_event<S>(core: &mut Core, event: Event<'_, S>) {
     match event {
         Event::Received { conn, bytes } => core.received(conn, bytes),
         Event::Sent { conn, buffer } => sent(core, conn, buffer),
-        Event::Accepted { listener, socket } => accepted.push((listener, socket)),
         Event::AcceptFailed { error, .. } => {
             crate::warning!("Accepting client connection: {error}");
         }
         Event::Closed { conn, reason } => closed(core, conn, &reason),
-        // Nothing here works on files by the backend yet.
-        Event::File { .. } | Event::Woken => {}
+        // The others are for the end of the tick.
+        Event::Accepted { .. } | Event::File { .. } | Event::Woken => {}
     }
 }
 

@@ -14,6 +14,7 @@ use crate::log;
 use crate::process::Process;
 use crate::shard::Shard;
 use crate::state::ShardState;
+use crate::supervise::Supervisor;
 
 /// The version of Redis that clients are told.
 pub const REDIS_VERSION: &str = "8.2.3";
@@ -33,7 +34,10 @@ pub struct Failed;
 /// # Errors
 /// [`Failed`] after a log line with the reason.
 pub fn serve(config: Config) -> Result<(), Failed> {
-    if config.daemonize && std::env::var_os(DAEMON_MARK).is_none() {
+    let supervisor = Supervisor::of(&config);
+    // Who is supervised stays where the supervisor can see it.
+    let daemonize = config.daemonize && supervisor == Supervisor::None;
+    if daemonize && std::env::var_os(DAEMON_MARK).is_none() {
         return start_daemon();
     }
     clock::start();
@@ -107,6 +111,9 @@ fn tell_what_is_missing(config: &Config) {
              effect, and the data ends with the process."
         );
     }
+    if config.value("supervised") == "upstart" {
+        crate::warning!("WARNING: Upstart is not told that the server is ready.");
+    }
     let names: Vec<&str> = config.without_effect().collect();
     if !names.is_empty() {
         crate::notice!("Directives that are known but have no effect yet: {}", names.join(", "));
@@ -142,16 +149,21 @@ impl Run for Server {
     fn run<B: Backend>(self) -> Self::Output {
         let shards = shard_count(&self.config);
         let now_us = OsClock.unix_us();
-        let process = Arc::new(Process::new(self.config.clone(), shards, self.kind.name(), now_us));
+        let process = Process::new(self.config.clone(), shards, self.kind.name(), now_us);
+        let process = Arc::new(process);
         let fabric = Fabric::<B::Socket, B::Waker>::new(shards);
         watch_signals(&process).map_err(|error| fail(&format!("Can't watch signals: {error}")))?;
-        let mut first = open_shard::<B>(0, &process, &fabric)?;
+        let mut first = open_shard::<B, _>(0, &process, &fabric, OsClock, random_seed())?;
         first.listen()?;
         show_logo(&self.config, self.kind.name(), shards);
         crate::notice!("Server initialized");
         let threads = spawn_shards::<B>(&process, &fabric, shards)?;
+        pin(&self.config, 0);
         announce_ready(&self.config);
+        let supervisor = Supervisor::of(&self.config);
+        supervisor.ready();
         let result = first.run().map_err(|error| fail(&format!("Network backend: {error}")));
+        supervisor.stopping();
         process.shut_down();
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failed)));
         joined.fold(result, |result, other| result.and(other))
@@ -176,7 +188,9 @@ fn spawn_shards<B: Backend>(
         .map(|index| {
             let (process, fabric) = (Arc::clone(process), Arc::clone(fabric));
             let run = move || {
-                let result = open_shard::<B>(index, &process, &fabric).and_then(|shard| {
+                pin(&process.config(), index);
+                let opened = open_shard::<B, _>(index, &process, &fabric, OsClock, random_seed());
+                let result = opened.and_then(|shard| {
                     shard.run().map_err(|error| fail(&format!("Network backend: {error}")))
                 });
                 // A shard never stops alone: its part of the keys would be gone.
@@ -191,15 +205,32 @@ fn spawn_shards<B: Backend>(
         .collect()
 }
 
-fn open_shard<B: Backend>(
+/// Keeps the calling thread, which runs a shard, on one core if the configuration says so.
+fn pin(config: &Config, shard: usize) {
+    if !config.is_yes("pin-shards") {
+        return;
+    }
+    match crate::system::pin_to_core(shard) {
+        Ok(core) => crate::notice!("Shard {shard} runs on core {core}"),
+        Err(error) => crate::warning!("Can't keep shard {shard} on one core: {error}"),
+    }
+}
+
+/// Opens a shard, to run on the calling thread. All that it does follows from its arguments and
+/// what comes in by the backend and the fabric.
+///
+/// # Errors
+/// [`Failed`] after a log line with the reason.
+pub fn open_shard<B: Backend, C: Clock>(
     index: usize,
     process: &Arc<Process>,
     fabric: &Arc<Fabric<B::Socket, B::Waker>>,
-) -> Result<Shard<B, OsClock>, Failed> {
+    clock: C,
+    seed: u64,
+) -> Result<Shard<B, C>, Failed> {
     let backend = B::open().map_err(|error| fail(&format!("Can't open the backend: {error}")))?;
     let config = process.config();
-    let now_us = OsClock.unix_us();
-    let seed = random_seed();
+    let now_us = clock.unix_us();
     let options = engine::Options {
         databases: config.databases as usize,
         hash_slots: config.cluster_enabled,
@@ -213,7 +244,7 @@ fn open_shard<B: Backend>(
     })?;
     configure_partition(&mut partition, &config);
     let state = ShardState::new(index, Arc::clone(process), now_us, seed);
-    Ok(Shard::new(backend, OsClock, Core::new(state, partition), Arc::clone(fabric)))
+    Ok(Shard::new(backend, clock, Core::new(state, partition), Arc::clone(fabric)))
 }
 
 /// Hands the settings that the keyspace uses to it; at start and after each CONFIG SET.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use netback::{Close, ConnId};
+use netback::{Close, ConnId, FileOp};
 
 use crate::clock;
 use crate::config::{Config, OutputLimit};
@@ -10,6 +10,7 @@ use crate::conn::{Client, Clients};
 use crate::cron::Rates;
 use crate::fabric::Request;
 use crate::process::Process;
+use crate::replace_file::ReplaceFile;
 use crate::resp::Limits;
 use crate::stats::Stats;
 
@@ -77,8 +78,11 @@ pub struct ShardState {
     pub dirty: Vec<ConnId>,
     /// Messages of the tick, by shard.
     pub outgoing: Vec<Vec<Outgoing>>,
-    /// Requests under way, by shard.
+    /// Requests under way, by shard; in our own place those that wait for files.
     pub under_way: Vec<usize>,
+    /// Files that clients wait for, with the first operation of each, to be started at the end of
+    /// the tick.
+    pub file_jobs: Vec<(ConnId, ReplaceFile, FileOp)>,
     /// Log position up to which all is durable; replies with later marks wait.
     pub durable_position: u64,
     /// State of the random number generator.
@@ -108,6 +112,7 @@ impl ShardState {
             dirty: Vec::new(),
             outgoing: (0..shards).map(|_| Vec::new()).collect(),
             under_way: vec![0; shards],
+            file_jobs: Vec::new(),
             durable_position: u64::MAX,
             random: seed | 1,
             buffers: Vec::new(),

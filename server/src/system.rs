@@ -4,7 +4,10 @@
 //! are zero.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileExt;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Ticks of the kernel's clock in a second, the unit of the times in `/proc/self/stat`. Linux
 /// shows 100 to programs on every architecture, whatever its own clock does.
@@ -58,6 +61,21 @@ pub fn thread_times() -> CpuTimes {
     times(&fs::read_to_string("/proc/thread-self/stat").unwrap_or_default())
 }
 
+/// Has the calling thread run on one core only: of those that it may run on, the one in the place
+/// `index`, counted round. Returns its number.
+///
+/// # Errors
+/// The kernel's error.
+pub fn pin_to_core(index: usize) -> io::Result<usize> {
+    let allowed = sched_getaffinity(None)?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+    let core = *cores.get(index % cores.len().max(1)).ok_or(io::ErrorKind::NotFound)?;
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set)?;
+    Ok(core)
+}
+
 /// Nanoseconds for which the calling thread waited for a core: the second number of its
 /// `schedstat`. 0 where the kernel does not count them.
 pub fn run_delay_ns() -> u64 {
@@ -98,6 +116,15 @@ pub fn name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_pinned_round_the_allowed_cores() {
+        let cores = std::thread::available_parallelism().expect("a number").get();
+        let pin = |index| std::thread::spawn(move || pin_to_core(index)).join().expect("no panic");
+        let first = pin(0).expect("a core");
+        assert_eq!(pin(cores).expect("a core"), first);
+        assert_eq!(pin(1).expect("a core") == first, cores == 1);
+    }
 
     #[test]
     fn waiting_for_a_core_only_grows() {

@@ -23,14 +23,14 @@ pub struct TickTimer {
 impl TickTimer {
     /// A timer for the ticks of one thread.
     pub fn new(clock: &impl Clock) -> Self {
-        let now = clock::cycles();
+        let now = clock.cycles();
         Self { started: now, delay_ns: clock.run_delay_ns(), delay_read: now }
     }
 
     /// Starts a tick.
     #[inline]
     pub fn start(&mut self, clock: &impl Clock) {
-        self.started = clock::cycles();
+        self.started = clock.cycles();
         if clock::elapsed(self.delay_read, self.started) > clock::from_us(STALE_US) {
             self.delay_ns = clock.run_delay_ns();
             self.delay_read = self.started;
@@ -41,7 +41,7 @@ impl TickTimer {
     /// than `longest`.
     #[inline]
     pub fn end(&mut self, clock: &impl Clock, longest: u64) -> u64 {
-        let now = clock::cycles();
+        let now = clock.cycles();
         let cycles = clock::elapsed(self.started, now);
         if cycles <= longest {
             return cycles;

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use server::resp::inline;
+use socket2::SockRef;
 
 /// A server process; ended when dropped.
 struct Osmia {
@@ -25,9 +26,16 @@ fn free_port() -> u16 {
 
 impl Osmia {
     fn start(args: &[&str]) -> Self {
+        Self::start_with(&[], args)
+    }
+
+    /// Starts with a configuration file, if there is one in `file`, and with arguments.
+    fn start_with(file: &[&str], args: &[&str]) -> Self {
         let port = free_port();
         let mut child = Command::new(env!("CARGO_BIN_EXE_osmia"))
-            .args(["server", "--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .arg("server")
+            .args(file)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(args)
             .stdout(Stdio::piped())
             .spawn()
@@ -45,6 +53,17 @@ impl Osmia {
 
     fn connect(&self) -> TcpStream {
         connect(self.port)
+    }
+
+    /// Memory of the process that lies in RAM.
+    fn rss_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        status
+            .expect("its status")
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
+            .expect("a figure")
     }
 
     fn stop(mut self) -> std::process::ExitStatus {
@@ -233,13 +252,102 @@ fn a_client_that_never_reads_does_not_stall_the_others() {
         other.write_all(b"PING\r\n").expect("a send");
         let mut pong = [0; 7];
         other.read_exact(&mut pong).expect("a reply");
-        let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id()));
-        let status = status.expect("its status");
-        let rss_kib: u64 = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
-            .expect("a figure");
+        let rss_kib = server.rss_kib();
         assert!(rss_kib < 256 * 1024, "{rss_kib} KiB");
     }
+}
+
+#[test]
+fn connections_that_come_and_go_leave_nothing_behind() {
+    const CONNECTIONS: usize = 100_000;
+    for backend in backends() {
+        let server = Osmia::start(&backend);
+        let mut fresh_kib = 0;
+        for number in 0..CONNECTIONS {
+            if number == CONNECTIONS / 10 {
+                fresh_kib = server.rss_kib();
+            }
+            let mut stream = server.connect();
+            // Some leave without a word, some in the middle of one.
+            if number % 4 == 0 {
+                stream.write_all(b"*1\r\n$4\r\nPI").expect("a send");
+            }
+            // A reset leaves no port behind that has to wait.
+            SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("the option");
+        }
+        let mut stream = server.connect();
+        let clients = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            ask(&mut stream, b"INFO clients\r\n").contains("connected_clients:1\r\n")
+        });
+        assert!(clients, "connections that are gone are still counted");
+        let rss_kib = server.rss_kib();
+        assert!(
+            rss_kib < fresh_kib + 4096,
+            "{fresh_kib} KiB after a tenth, {rss_kib} KiB in the end"
+        );
+    }
+}
+
+#[test]
+fn a_termination_signal_under_load_ends_the_process_cleanly() {
+    for backend in backends() {
+        let server = Osmia::start(&backend);
+        let loads: Vec<_> = (0..4)
+            .map(|_| {
+                let mut stream = server.connect();
+                std::thread::spawn(move || {
+                    let mut bytes = vec![0; 64 * 1024];
+                    while stream.write_all(&b"INCR k\r\n".repeat(100)).is_ok()
+                        && stream.read(&mut bytes).is_ok_and(|len| len > 0)
+                    {}
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(server.stop().success());
+        loads.into_iter().for_each(|load| load.join().expect("a thread that ends"));
+    }
+}
+
+#[test]
+fn the_configuration_is_rewritten_in_the_order_of_the_commands() {
+    for backend in backends() {
+        let folder = std::env::temp_dir().join(format!("osmia-rewrite-{}", free_port()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let file = folder.join("osmia.conf");
+        std::fs::write(&file, "# ours\nmaxclients 100\n").expect("a file");
+        let mut args = vec![file.to_str().expect("a path")];
+        args.extend(&backend);
+        let server = Osmia::start_with(&args[..1], &args[1..]);
+        let mut stream = server.connect();
+        let requests =
+            b"CONFIG SET maxclients 200\r\nCONFIG REWRITE\r\nCONFIG SET maxclients 300\r\nPING\r\n";
+        stream.write_all(requests).expect("a send");
+        let mut replies = [0; 22];
+        stream.read_exact(&mut replies).expect("replies");
+        assert_eq!(&replies, b"+OK\r\n+OK\r\n+OK\r\n+PONG\r\n");
+        let text = std::fs::read_to_string(&file).expect("the file");
+        assert!(text.starts_with("# ours\nmaxclients 200\n"), "{text}");
+        // Nothing else is left in the folder, and a folder that is gone is told.
+        assert_eq!(std::fs::read_dir(&folder).expect("the folder").count(), 1);
+        std::fs::remove_dir_all(&folder).expect("the folder");
+        stream.write_all(b"CONFIG REWRITE\r\nPING\r\n").expect("a send");
+        let expected = b"-ERR Rewriting config file: No such file or directory\r\n+PONG\r\n";
+        let mut reply = vec![0; expected.len()];
+        stream.read_exact(&mut reply).expect("a reply");
+        assert_eq!(reply.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
+}
+
+/// Sends a request and reads one reply that is a bulk string.
+fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
+    stream.write_all(request).expect("a send");
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("a reply");
+    let len: usize = line.trim_end().trim_start_matches('$').parse().expect("a length");
+    let mut bytes = vec![0; len + 2];
+    reader.read_exact(&mut bytes).expect("its bytes");
+    String::from_utf8_lossy(&bytes).into_owned()
 }

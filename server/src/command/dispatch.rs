@@ -1,13 +1,17 @@
 //! From a parsed request to its reply: gates, handler, counters, slow log.
 
+use std::ops::Deref;
+use std::path::PathBuf;
+
 use engine::{Key, Partition};
 
 use super::args::Args;
-use super::error::{CommandError, OUT_OF_MEMORY};
+use super::error::{CommandError, OUT_OF_MEMORY, c_string};
 use super::spec::flag;
 use super::table::{Entry, table};
 use crate::clock;
-use crate::conn::{Client, ReplyMode};
+use crate::conn::{Client, ReplyMode, Waiting};
+use crate::replace_file::{Make, ReplaceFile};
 use crate::resp::Reply;
 use crate::slowlog::Slow;
 use crate::state::ShardState;
@@ -15,8 +19,8 @@ use crate::state::ShardState;
 /// What a handler returns: its reply is written, or it refused.
 pub type CommandResult = Result<(), CommandError>;
 
-/// Bytes of the arguments that the text about an unknown command repeats.
-const UNKNOWN_ARGS_MAX: usize = 128;
+/// Bytes of a name, and of all arguments, that the text about an unknown command repeats.
+const REPEATED_MAX: usize = 128;
 
 /// All that a handler works on.
 pub struct CommandCtx<'a> {
@@ -33,9 +37,31 @@ pub struct CommandCtx<'a> {
     /// The rest of the shard.
     pub shard: &'a mut ShardState,
     /// The key of a command with a single key, hashed already.
-    pub single_key: Option<Key<'a>>,
+    pub single_key: Option<&'a Key<'a>>,
     /// Bits of the arguments that no log may show, by index; see [`CommandCtx::redact`].
     pub redacted: u32,
+}
+
+/// A key of a request. The single one of most commands was hashed when its batch was read, and is
+/// passed on without a copy.
+#[derive(Clone, Copy)]
+pub enum KeyArg<'a> {
+    /// Hashed with the batch.
+    Read(&'a Key<'a>),
+    /// Hashed by the command.
+    Made(Key<'a>),
+}
+
+impl<'a> Deref for KeyArg<'a> {
+    type Target = Key<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Key<'a> {
+        match self {
+            Self::Read(key) => key,
+            Self::Made(key) => key,
+        }
+    }
 }
 
 impl<'a> CommandCtx<'a> {
@@ -45,12 +71,22 @@ impl<'a> CommandCtx<'a> {
     }
 
     /// The argument at `index` as a key.
-    #[inline]
-    pub fn key(&self, index: usize) -> Key<'a> {
+    #[inline(always)]
+    pub fn key(&self, index: usize) -> KeyArg<'a> {
         match self.single_key {
-            Some(key) if usize::from(self.entry.single_key) == index => key,
-            _ => self.partition.key(self.args.get(index)),
+            Some(key) if usize::from(self.entry.single_key) == index => KeyArg::Read(key),
+            _ => KeyArg::Made(self.partition.key(self.args.get(index))),
         }
+    }
+
+    /// Replaces a file's text in the background. The client's next request waits for the answer,
+    /// which tells the outcome; the handler writes none.
+    pub fn answer_after_file(&mut self, path: PathBuf, make: Make) {
+        let (index, silent) = (self.shard.index, self.client.reply_mode != ReplyMode::On);
+        self.client.waiting.push_back(Waiting::Remote { shard: index as u16, read: false, silent });
+        self.shard.under_way[index] += 1;
+        let (job, op) = ReplaceFile::start(path, self.client.id, make);
+        self.shard.file_jobs.push((self.client.conn, job, op));
     }
 
     /// The client's database.
@@ -158,7 +194,7 @@ fn record_slow(ctx: &mut CommandCtx<'_>, cycles: u64) {
 }
 
 #[cold]
-fn answer_error(error: &CommandError, reply: &mut Reply, shard: &mut ShardState) {
+pub(crate) fn answer_error(error: &CommandError, reply: &mut Reply, shard: &mut ShardState) {
     reply.error(&error.0);
     if shard.stats.error(error.code()) {
         crate::warning!(
@@ -171,7 +207,7 @@ fn answer_error(error: &CommandError, reply: &mut Reply, shard: &mut ShardState)
 
 /// Takes the reply back where CLIENT REPLY asked for silence.
 #[inline]
-fn finish_reply(client: &mut Client, reply: &mut Reply, start: usize) {
+pub(crate) fn finish_reply(client: &mut Client, reply: &mut Reply, start: usize) {
     match client.reply_mode {
         ReplyMode::On => {}
         ReplyMode::Off => reply.truncate(start),
@@ -201,26 +237,25 @@ pub fn wrong_arity(entry: &Entry) -> CommandError {
 }
 
 fn unknown_subcommand_text(entry: &Entry, word: &[u8]) -> CommandError {
-    let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(&word[..word.len().min(128)]);
-    text.extend_from_slice(b"'. Try ");
-    text.extend_from_slice(entry.command.name.to_uppercase().as_bytes());
-    text.extend_from_slice(b" HELP.");
-    CommandError::text(text)
+    let after = format!("'. Try {} HELP.", entry.command.name.to_uppercase());
+    CommandError::naming("ERR unknown subcommand '", cut(word, REPEATED_MAX), &after)
+}
+
+fn cut(bytes: &[u8], len_max: usize) -> &[u8] {
+    &bytes[..bytes.len().min(len_max)]
 }
 
 #[cold]
 fn unknown_command(args: Args<'_>) -> CommandError {
-    let name = args.get(0);
     let mut text = b"ERR unknown command '".to_vec();
-    text.extend_from_slice(&name[..name.len().min(UNKNOWN_ARGS_MAX)]);
+    text.extend_from_slice(c_string(cut(args.get(0), REPEATED_MAX)));
     text.extend_from_slice(b"', with args beginning with: ");
-    let mut room = UNKNOWN_ARGS_MAX;
+    let mut room = REPEATED_MAX;
     for arg in args.from(1) {
         if room == 0 {
             break;
         }
-        let shown = &arg[..arg.len().min(room)];
+        let shown = c_string(cut(arg, room));
         text.push(b'\'');
         text.extend_from_slice(shown);
         text.extend_from_slice(b"' ");

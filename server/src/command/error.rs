@@ -18,10 +18,21 @@ impl CommandError {
         Self(Cow::Owned(text.into()))
     }
 
+    /// A text that repeats a word of the client's, up to its first NUL: as far as Redis, which
+    /// prints it as a C string, repeats it.
+    pub fn naming(before: &str, word: &[u8], after: &str) -> Self {
+        Self::text([before.as_bytes(), c_string(word), after.as_bytes()].concat())
+    }
+
     /// The code: the first word.
     pub fn code(&self) -> &[u8] {
         self.0.split(|byte| *byte == b' ').next().unwrap_or_default()
     }
+}
+
+/// The bytes before the first NUL.
+pub(super) fn c_string(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// The arguments do not make sense together.

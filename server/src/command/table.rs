@@ -14,11 +14,8 @@ const FAMILIES: &[&[Command]] =
 /// Slots of the name index; a power of two well over the number of commands.
 const INDEX_LEN: usize = 2048;
 
-/// The case bit of eight letters.
-const CASE: u64 = 0x2020_2020_2020_2020;
-
-/// What the index knows of a name: its first eight letters and its length tell most names apart
-/// without a look at the row.
+/// What the index knows of a name: its first eight letters in lower case, and its length. Only
+/// longer names need a look at the row.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     head: u64,
@@ -136,8 +133,7 @@ impl Table {
             }
             if slot.head == head && usize::from(slot.len) == name.len() {
                 let entry = &self.entries[usize::from(slot.id)];
-                // The case bit makes some other bytes look like letters, so all are compared.
-                if entry.called.as_bytes().eq_ignore_ascii_case(name) {
+                if name.len() <= 8 || entry.called.as_bytes().eq_ignore_ascii_case(name) {
                     return Some(entry);
                 }
             }
@@ -171,21 +167,35 @@ impl Table {
     }
 }
 
-/// The first eight letters with the case bit set in each.
+/// The first eight bytes in lower case, zeros behind a shorter name.
 #[inline]
 fn head(name: &[u8]) -> u64 {
-    if let Some((first, _)) = name.split_first_chunk::<8>() {
-        return u64::from_le_bytes(*first) | CASE;
-    }
     // Four bytes from either end overlap where there are fewer than eight.
-    let letters = match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
-        (Some(first), Some(last)) => {
+    let bytes = match (name.first_chunk::<8>(), name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(first), ..) => u64::from_le_bytes(*first),
+        (_, Some(first), Some(last)) => {
             let shift = 8 * (name.len() as u32 - 4);
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift
         }
-        _ => name.iter().rev().fold(0, |letters, byte| letters << 8 | u64::from(*byte)),
+        _ => match *name {
+            [a] => u64::from_le_bytes([a, 0, 0, 0, 0, 0, 0, 0]),
+            [a, b] => u64::from_le_bytes([a, b, 0, 0, 0, 0, 0, 0]),
+            [a, b, c] => u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]),
+            _ => 0,
+        },
     };
-    letters | CASE
+    to_lower(bytes)
+}
+
+/// Eight bytes in lower case at once: the top bit of a sum tells which bytes are from `A` to `Z`.
+#[inline]
+fn to_lower(bytes: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let low = bytes & (0x7f * ONES);
+    let from_a = low + (0x80 - b'A' as u64) * ONES;
+    let beyond_z = low + (0x7f - b'Z' as u64) * ONES;
+    let is_upper = (from_a ^ beyond_z) & !bytes & (0x80 * ONES);
+    bytes | is_upper >> 2
 }
 
 /// Where the search for a name begins.
@@ -198,6 +208,15 @@ fn place(head: u64, len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_alone_change_case() {
+        for byte in 0..=u8::MAX {
+            let word = u64::from_le_bytes([byte, b'A', 0, b'Z', 0xff, byte, b'@', b'[']);
+            let lower = word.to_le_bytes().map(|byte| byte.to_ascii_lowercase());
+            assert_eq!(to_lower(word).to_le_bytes(), lower, "{byte}");
+        }
+    }
 
     #[test]
     fn every_row_is_found_by_its_name_in_any_case() {

@@ -19,7 +19,6 @@ mod words;
 
 pub use directives::{ACTED_ON, DIRECTIVES, Directive};
 pub use parse::ConfigError;
-pub use rewrite::RewriteError;
 pub use set::SetError;
 pub use value::parse_memory;
 pub use words::split as split_words;
@@ -149,7 +148,7 @@ impl Config {
     }
 
     /// Whether a directive says `yes`.
-    fn is_yes(&self, name: &str) -> bool {
+    pub(crate) fn is_yes(&self, name: &str) -> bool {
         self.value(name) == "yes"
     }
 
@@ -269,20 +268,10 @@ impl Config {
         !self.value("save").is_empty() || self.is_yes("appendonly")
     }
 
-    /// CONFIG REWRITE: the text that the configuration file gets. The caller does the writing.
-    ///
-    /// # Errors
-    /// [`RewriteError`]: there is no file, or it cannot be read.
-    pub fn rewrite(&self) -> Result<Vec<u8>, RewriteError> {
-        rewrite::rewrite(self, false)
-    }
-
-    /// As [`Config::rewrite`], with the directives that have their defaults too.
-    ///
-    /// # Errors
-    /// As [`Config::rewrite`].
-    pub fn rewrite_all(&self) -> Result<Vec<u8>, RewriteError> {
-        rewrite::rewrite(self, true)
+    /// CONFIG REWRITE: the text that the configuration file gets for its old one. With `all`, the
+    /// directives that have their defaults are in it too.
+    pub fn rewrite(&self, old: &[u8], all: bool) -> Vec<u8> {
+        rewrite::rewrite(self, old, all)
     }
 }
 

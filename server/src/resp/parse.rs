@@ -129,46 +129,81 @@ pub fn next(
             Some(b'*') => {}
             Some(_) => return inline(input, at),
         }
-        let Some((count, after)) = header(input, *at + 1) else {
-            return need_line(input, *at, ProtocolError::MultibulkCountTooBig);
-        };
-        let count = count.filter(|count| *count <= i64::from(i32::MAX));
-        let count = count.ok_or(ProtocolError::MultibulkLength)?;
-        if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
-            return Err(ProtocolError::UnauthenticatedMultibulkLength);
-        }
-        *at = after;
-        if count <= 0 {
-            return Ok(Step::Empty);
-        }
-        progress.remaining = count as usize;
-    }
-    while progress.remaining > 0 {
-        let len = match progress.bulk_len {
-            Some(len) => len,
-            None => match bulk_header(input, at, limits)? {
-                Some(len) => {
-                    progress.bulk_len = Some(len);
-                    len
-                }
+        progress.remaining = match short_header(input, *at, b'*') {
+            Some((count @ 1..=9, after)) => {
+                *at = after;
+                count
+            }
+            _ => match array_header(input, at, limits)? {
+                Some(0) => return Ok(Step::Empty),
+                Some(count) => count,
                 None => return Ok(Step::NeedMore),
             },
         };
+    }
+    let mut known_len = progress.bulk_len.take();
+    for remaining in (1..=progress.remaining).rev() {
+        let len = match (known_len.take(), short_header(input, *at, b'$')) {
+            (Some(len), _) => Some(len),
+            (None, Some((len, after))) => {
+                *at = after;
+                Some(len)
+            }
+            (None, None) => bulk_header(input, at, limits)?,
+        };
         let start = *at;
         // The two bytes of the line end are skipped unread, as Redis does.
-        if input.len() - start < len + 2 {
-            return Ok(Step::NeedMore);
+        match len {
+            Some(len) if input.len() - start >= len + 2 => {
+                args.push(ArgRange { start, end: start + len });
+                *at = start + len + 2;
+            }
+            _ => {
+                *progress = Progress { remaining, bulk_len: len };
+                return Ok(Step::NeedMore);
+            }
         }
-        args.push(ArgRange { start, end: start + len });
-        *at = start + len + 2;
-        progress.bulk_len = None;
-        progress.remaining -= 1;
     }
+    progress.remaining = 0;
     Ok(Step::Request)
 }
 
-/// Reads `$<len>\r\n`; `None` if the line is not whole yet.
+/// Reads a header line whose number has one digit or two, as nearly all have, and which is not the
+/// end of the input. Such a number is within all limits but that on arguments before
+/// authentication.
 #[inline]
+fn short_header(input: &[u8], at: usize, lead: u8) -> Option<(usize, usize)> {
+    let &[first, a, b, c, _] = input.get(at..)?.first_chunk()?;
+    let (tens, ones) = (a.wrapping_sub(b'0'), b.wrapping_sub(b'0'));
+    if first != lead || tens > 9 {
+        return None;
+    }
+    if b == b'\r' {
+        return Some((usize::from(tens), at + 4));
+    }
+    let is_short = tens > 0 && ones <= 9 && c == b'\r';
+    is_short.then_some((usize::from(tens) * 10 + usize::from(ones), at + 5))
+}
+
+/// Reads `*<count>\r\n`; `None` if the line is not whole yet. Counts below zero are as zero.
+fn array_header(
+    input: &[u8],
+    at: &mut usize,
+    limits: &Limits,
+) -> Result<Option<usize>, ProtocolError> {
+    let Some((count, after)) = header(input, *at + 1) else {
+        return need_line(input, *at, ProtocolError::MultibulkCountTooBig);
+    };
+    let count = count.filter(|count| *count <= i64::from(i32::MAX));
+    let count = count.ok_or(ProtocolError::MultibulkLength)?;
+    if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
+        return Err(ProtocolError::UnauthenticatedMultibulkLength);
+    }
+    *at = after;
+    Ok(Some(count.max(0) as usize))
+}
+
+/// Reads `$<len>\r\n`; `None` if the line is not whole yet.
 fn bulk_header(
     input: &[u8],
     at: &mut usize,
@@ -177,10 +212,7 @@ fn bulk_header(
     let Some(&lead) = input.get(*at) else { return Ok(None) };
     // Redis looks for the line end before it looks at the lead byte.
     let Some((len, after)) = header(input, *at + 1) else {
-        return match need_line(input, *at, ProtocolError::BulkCountTooBig) {
-            Ok(_) => Ok(None),
-            Err(error) => Err(error),
-        };
+        return need_line(input, *at, ProtocolError::BulkCountTooBig);
     };
     if lead != b'$' {
         return Err(ProtocolError::ExpectedDollar(lead));
@@ -196,37 +228,22 @@ fn bulk_header(
 
 /// Reads the number of a header line that starts at `at`, behind its lead byte: the number, or
 /// `None` for a text that is none, and the offset after the line end. `None` without a line end.
-#[inline]
 fn header(input: &[u8], at: usize) -> Option<(Option<i64>, usize)> {
-    let mut value = 0i64;
-    let mut index = at;
-    // Headers are nearly always a few digits; anything else takes the careful way.
-    while let Some(&byte) = input.get(index) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 || index - at > 9 {
-            break;
-        }
-        value = value * 10 + i64::from(digit);
-        index += 1;
-    }
-    let canonical = index > at && (input[at] != b'0' || index == at + 1);
-    if canonical && input.get(index) == Some(&b'\r') {
-        return (index + 1 < input.len()).then_some((Some(value), index + 2));
-    }
     let line_end = at + memchr::memchr(b'\r', input.get(at..)?)?;
     let number = encodings::integer::parse_i64(&input[at..line_end]);
     (line_end + 1 < input.len()).then_some((number, line_end + 2))
 }
 
 /// A line has no end yet: more input may bring it, unless it is too long already.
-fn need_line(input: &[u8], at: usize, error: ProtocolError) -> Result<Step, ProtocolError> {
-    if input.len() - at > LINE_MAX { Err(error) } else { Ok(Step::NeedMore) }
+fn need_line<T>(input: &[u8], at: usize, error: ProtocolError) -> Result<Option<T>, ProtocolError> {
+    if input.len() - at > LINE_MAX { Err(error) } else { Ok(None) }
 }
 
 fn inline(input: &[u8], at: &mut usize) -> Result<Step, ProtocolError> {
     let rest = &input[*at..];
     let Some(newline) = memchr::memchr(b'\n', rest) else {
-        return need_line(input, *at, ProtocolError::InlineTooBig);
+        need_line::<()>(input, *at, ProtocolError::InlineTooBig)?;
+        return Ok(Step::NeedMore);
     };
     let mut end = newline;
     if end > 0 && rest[end - 1] == b'\r' {

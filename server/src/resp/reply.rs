@@ -245,8 +245,14 @@ impl Reply {
 
     #[inline]
     fn header(&mut self, lead: u8, value: i64) {
+        // Nearly all numbers have one digit or two.
         if (0..10).contains(&value) {
             self.bytes.extend_from_slice(&[lead, b'0' + value as u8, b'\r', b'\n']);
+            return;
+        }
+        if (10..100).contains(&value) {
+            let (tens, ones) = (value as u8 / 10, value as u8 % 10);
+            self.bytes.extend_from_slice(&[lead, b'0' + tens, b'0' + ones, b'\r', b'\n']);
             return;
         }
         let mut digits = itoa::Buffer::new();

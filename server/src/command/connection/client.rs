@@ -106,16 +106,11 @@ pub(super) fn setinfo(ctx: &mut CommandCtx<'_>) -> CommandResult {
     } else if ctx.args.is(2, "lib-ver") {
         &mut ctx.client.lib_version
     } else {
-        let mut text = b"ERR Unrecognized option '".to_vec();
-        text.extend_from_slice(option);
-        text.push(b'\'');
-        return Err(CommandError::text(text));
+        return Err(CommandError::naming("ERR Unrecognized option '", option, "'"));
     };
     if !is_plain(value) {
-        let mut text = b"ERR ".to_vec();
-        text.extend_from_slice(option);
-        text.extend_from_slice(b" cannot contain spaces, newlines or special characters.");
-        return Err(CommandError::text(text));
+        let after = " cannot contain spaces, newlines or special characters.";
+        return Err(CommandError::naming("ERR ", option, after));
     }
     value.clone_into(target);
     ctx.reply.ok();

@@ -65,10 +65,8 @@ fn parse<'a>(ctx: &mut CommandCtx<'a>) -> Result<Wishes<'a>, CommandError> {
             check_name(name)?;
             wishes.name = Some(name);
         } else {
-            let mut text = b"ERR Syntax error in HELLO option '".to_vec();
-            text.extend_from_slice(cursor.next().unwrap_or_default());
-            text.push(b'\'');
-            return Err(CommandError::text(text));
+            let option = cursor.next().unwrap_or_default();
+            return Err(CommandError::naming("ERR Syntax error in HELLO option '", option, "'"));
         }
     }
     Ok(wishes)

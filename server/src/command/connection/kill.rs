@@ -89,12 +89,7 @@ fn parse_pair<'a>(args: Args<'a>, index: usize, filter: &mut Filter<'a>) -> Comm
         b"addr" => filter.address = Some(value),
         b"laddr" => filter.local_address = Some(value),
         b"user" if value == DEFAULT_USER => {}
-        b"user" => {
-            let mut text = b"ERR No such user '".to_vec();
-            text.extend_from_slice(value);
-            text.push(b'\'');
-            return Err(CommandError::text(text));
-        }
+        b"user" => return Err(CommandError::naming("ERR No such user '", value, "'")),
         b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.spares_me = true,
         b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.spares_me = false,
         _ => return Err(SYNTAX),

@@ -28,12 +28,7 @@ impl ClientType {
             b"slave" | b"replica" => Ok(Self::Replica),
             b"pubsub" => Ok(Self::PubSub),
             b"master" => Ok(Self::Master),
-            _ => {
-                let mut text = b"ERR Unknown client type '".to_vec();
-                text.extend_from_slice(word);
-                text.push(b'\'');
-                Err(CommandError::text(text))
-            }
+            _ => Err(CommandError::naming("ERR Unknown client type '", word, "'")),
         }
     }
 

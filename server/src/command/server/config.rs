@@ -1,10 +1,8 @@
 //! CONFIG: the configuration as clients see and change it.
 
-use std::path::Path;
-
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
-use crate::config::{Config, RewriteError, SetError, is_sensitive};
+use crate::config::{Config, SetError, is_sensitive};
 use crate::{listen, log};
 
 const HELP: &[&str] = &[
@@ -76,19 +74,15 @@ pub(super) fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 fn refusal(error: SetError) -> CommandError {
-    let mut text;
     match error {
         SetError::Unknown(name) => {
-            text = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
-            text.extend_from_slice(&name);
-            text.push(b'\'');
+            let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
+            CommandError::naming(before, &name, "'")
         }
-        SetError::Refused(name, why) => {
-            text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
-                .into_bytes();
-        }
+        SetError::Refused(name, why) => CommandError::text(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+        )),
     }
-    CommandError::text(text)
 }
 
 /// Does what a change asks for beyond being remembered. What can fail comes first.
@@ -121,52 +115,18 @@ pub(super) fn resetstat(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 pub(super) fn rewrite(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    rewrite_file(ctx, Config::rewrite)
+    rewrite_file(ctx, false)
 }
 
-/// Writes the text that `rewrite` makes to the configuration's file.
+/// Rewrites the configuration's file, with `all` its defaults too. The client waits for it.
 ///
 /// # Errors
-/// There is no file, or it cannot be read or written.
-pub(super) fn rewrite_file(
-    ctx: &mut CommandCtx<'_>,
-    rewrite: fn(&Config) -> Result<Vec<u8>, RewriteError>,
-) -> CommandResult {
+/// There is no file.
+pub(super) fn rewrite_file(ctx: &mut CommandCtx<'_>, all: bool) -> CommandResult {
     let config = ctx.shard.process.config();
-    let failed = |error: &std::io::Error| {
-        crate::warning!("CONFIG REWRITE failed: {}", crate::start::plain(error));
-        CommandError::text(format!("ERR Rewriting config file: {}", crate::start::plain(error)))
+    let Some(file) = config.file.clone() else {
+        return Err(CommandError::new("ERR The server is running without a config file"));
     };
-    let text = rewrite(&config).map_err(|error| match error {
-        RewriteError::NoFile => {
-            CommandError::new("ERR The server is running without a config file")
-        }
-        RewriteError::Read(error) => failed(&error),
-    })?;
-    if let Some(file) = &config.file {
-        replace_file(file, &text).map_err(|error| failed(&error))?;
-    }
-    crate::notice!("CONFIG REWRITE executed with success.");
-    ctx.reply.ok();
+    ctx.answer_after_file(file, Box::new(move |old| config.rewrite(old, all)));
     Ok(())
-}
-
-/// Writes a file beside the old one and puts it in its place, so that no reader finds half.
-fn replace_file(file: &Path, text: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
-    let mut name = file.as_os_str().to_owned();
-    name.push(format!("-{}.tmp", std::process::id()));
-    let temporary = Path::new(&name);
-    let written = std::fs::File::create(temporary).and_then(|mut target| {
-        target.write_all(text)?;
-        if let Ok(old) = std::fs::metadata(file) {
-            target.set_permissions(old.permissions())?;
-        }
-        target.sync_all()
-    });
-    let replaced = written.and_then(|()| std::fs::rename(temporary, file));
-    if replaced.is_err() {
-        let _ = std::fs::remove_file(temporary);
-    }
-    replaced
 }

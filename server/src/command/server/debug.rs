@@ -11,7 +11,6 @@ use engine::{SetCondition, SetOptions};
 use super::digest;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, NO_SUCH_KEY, NOT_AN_INTEGER};
-use crate::config::Config;
 use crate::resp::Protocol;
 
 const NOT_ALLOWED: CommandError = CommandError::new(
@@ -88,7 +87,7 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
         }
         (b"error", 3) => ctx.reply.error(ctx.args.get(2)),
         (b"config-rewrite-force-all", 2) => {
-            return super::config::rewrite_file(ctx, Config::rewrite_all);
+            return super::config::rewrite_file(ctx, true);
         }
         (b"reload", 2..) => {
             return Err(CommandError::new(
@@ -115,10 +114,8 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 fn unknown(word: &[u8]) -> CommandError {
-    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend_from_slice(word);
-    text.extend_from_slice(b"'. Try DEBUG HELP.");
-    CommandError::text(text)
+    let before = "ERR unknown subcommand or wrong number of arguments for '";
+    CommandError::naming(before, word, "'. Try DEBUG HELP.")
 }
 
 fn sleep(ctx: &mut CommandCtx<'_>) {

@@ -36,10 +36,8 @@ pub(super) fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
             count => usize::try_from(count).map_err(|_| BAD_COUNT)?,
         },
         _ => {
-            let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-            text.extend_from_slice(ctx.args.get(1));
-            text.extend_from_slice(b"'. Try SLOWLOG HELP.");
-            return Err(CommandError::text(text));
+            let before = "ERR unknown subcommand or wrong number of arguments for '";
+            return Err(CommandError::naming(before, ctx.args.get(1), "'. Try SLOWLOG HELP."));
         }
     };
     let slow_log = ctx.shard.process.slow_log();

@@ -3,6 +3,7 @@
 use super::{Report, Source};
 use crate::clock;
 use crate::start::{OSMIA_VERSION, REDIS_VERSION};
+use crate::supervise::Supervisor;
 use crate::system;
 
 /// Seconds in a day.
@@ -16,7 +17,7 @@ pub(super) fn server(source: &Source<'_>, report: &mut Report) {
     let file = config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
     let unix_socket = &config.unixsocket;
     let (port, bind) = (config.port, config.bind.join(","));
-    let supervised = if config.value("supervised") == "systemd" { "systemd" } else { "no" };
+    let supervised = Supervisor::of(config).name();
     let hz = config.value("hz");
     let (backend, shards) = (process.backend, process.shards);
     let (executable, run_id) = (&process.executable, &process.run_id);

@@ -1,0 +1,166 @@
+//! Requests that are answered later: by another shard that owns their keys, or when a file has been
+//! written. A client's answers come in the order of its requests.
+
+use std::collections::VecDeque;
+use std::io;
+
+use netback::ConnId;
+
+use super::Core;
+use crate::clock;
+use crate::command::args::Args;
+use crate::command::dispatch;
+use crate::command::error::CommandError;
+use crate::command::spec::flag;
+use crate::command::table::Entry;
+use crate::conn::{Client, ReplyMode, Waiting};
+use crate::fabric::{REQUESTS_MAX, Request};
+use crate::resp::{Progress, Protocol, Reply, Step, parse};
+use crate::state::Outgoing;
+
+/// Requests of one client that may be under way to other shards.
+const WAITING_MAX: usize = 1024;
+
+/// Where a request runs.
+pub(super) enum Route {
+    Here,
+    Shard(usize),
+    Refused(CommandError),
+}
+
+impl Core {
+    /// Finds the shard of a request's keys.
+    pub(super) fn route(&self, entry: &Entry, args: Args<'_>) -> Route {
+        if entry.command.is(flag::ALL_SHARDS) {
+            return Route::Refused(CommandError::text(format!(
+                "ERR '{}' over several shards is not supported yet; start with shards 1",
+                entry.name
+            )));
+        }
+        let shards = self.state.process.shards;
+        let mut owner = None;
+        for index in entry.command.key_indexes(args.len()) {
+            let slot = usize::from(engine::hash_slot(args.get(index)));
+            let shard = slot * shards / engine::HASH_SLOTS;
+            if *owner.get_or_insert(shard) != shard {
+                return Route::Refused(CommandError::new(
+                    "CROSSSLOT Keys in request belong to different shards",
+                ));
+            }
+        }
+        match owner {
+            Some(shard) if shard != self.state.index => Route::Shard(shard),
+            _ => Route::Here,
+        }
+    }
+
+    /// Sends a request to another shard, unless the order of the client's commands or a limit
+    /// makes it wait.
+    pub(super) fn forward(
+        &mut self,
+        client: &mut Client,
+        shard: usize,
+        read: bool,
+        wire: &[u8],
+    ) -> bool {
+        let in_order = client.waiting.iter().all(|waiting| match waiting {
+            Waiting::Remote { shard: other, read: other_read, .. } => {
+                usize::from(*other) == shard || (read && *other_read)
+            }
+            Waiting::Ready(_) => true,
+        });
+        let has_room =
+            client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
+        if !has_room || !(in_order || self.state.hot.relaxed_order) {
+            client.stalled = true;
+            return false;
+        }
+        let silent = client.reply_mode != ReplyMode::On;
+        if client.reply_mode == ReplyMode::Skip {
+            client.reply_mode = ReplyMode::On;
+        }
+        client.waiting.push_back(Waiting::Remote { shard: shard as u16, read, silent });
+        self.state.under_way[shard] += 1;
+        self.state.outgoing[shard].push(Outgoing::Request(Request {
+            conn: client.conn,
+            bytes: wire.to_vec(),
+            db: client.db,
+            resp3: client.protocol == Protocol::Resp3,
+            no_touch: client.no_touch,
+        }));
+        true
+    }
+
+    /// Runs a request that another shard's client sent; the reply goes back there.
+    pub fn run_remote(&mut self, from: usize, request: Request) {
+        // Only what commands with keys look at is set; the rest of the client is at its home.
+        let mut client = Client::new(0, request.conn, self.state.now_ms());
+        client.authenticated = true;
+        client.db = request.db;
+        client.no_touch = request.no_touch;
+        client.protocol = if request.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let mut reply = Reply::new(Vec::new(), client.protocol);
+        let (mut at, mut progress, mut args) = (0, Progress::default(), Vec::new());
+        let limits = self.state.limits(&client);
+        self.state.cycles = clock::cycles();
+        let parsed = parse::next(&request.bytes, &mut at, &mut progress, &mut args, &limits);
+        if parsed != Ok(Step::Request) {
+            // `proto-max-bulk-len` may have changed on the way.
+            reply.error(b"ERR Protocol error: invalid bulk length");
+        } else {
+            let args = Args::new(&request.bytes, &args);
+            let found = self.table.find(args.get(0));
+            self.execute(&mut client, &mut reply, args, found, None, &request.bytes);
+        }
+        let answer = Outgoing::Answer(request.conn, reply.into_bytes());
+        self.state.outgoing[from].push(answer);
+    }
+
+    /// Answers a client that waited for a file.
+    pub fn file_replaced(&mut self, conn: ConnId, result: io::Result<()>) {
+        // Both versions of the protocol have these replies in common.
+        let mut reply = Reply::default();
+        match result {
+            Ok(()) => {
+                crate::notice!("CONFIG REWRITE executed with success.");
+                reply.ok();
+            }
+            Err(error) => {
+                let error = crate::start::plain(&error);
+                crate::warning!("CONFIG REWRITE failed: {error}");
+                let error = CommandError::text(format!("ERR Rewriting config file: {error}"));
+                dispatch::answer_error(&error, &mut reply, &mut self.state);
+            }
+        }
+        self.answered(self.state.index, conn, reply.into_bytes());
+    }
+
+    /// Takes the answer of another shard to the oldest request that is under way there.
+    pub fn answered(&mut self, from: usize, conn: ConnId, bytes: Vec<u8>) {
+        self.state.under_way[from] -= 1;
+        let Some(mut client) = self.state.clients.take(conn) else { return };
+        let place = client.waiting.iter_mut().find(|waiting| {
+            matches!(waiting, Waiting::Remote { shard, .. } if usize::from(*shard) == from)
+        });
+        if let Some(place) = place {
+            let silent = matches!(place, Waiting::Remote { silent: true, .. });
+            *place = Waiting::Ready(if silent { Vec::new() } else { bytes });
+        }
+        release_ready(&mut client.waiting, &mut client.replies.bytes);
+        self.state.mark_dirty(&mut client);
+        let resume = client.stalled;
+        self.state.clients.insert(client);
+        if resume {
+            self.resume(conn);
+        }
+    }
+}
+
+/// Moves the answers at the head of the line to the replies.
+fn release_ready(waiting: &mut VecDeque<Waiting>, replies: &mut Vec<u8>) {
+    while let Some(Waiting::Ready(bytes)) =
+        waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Ready(_)))
+    {
+        replies.extend_from_slice(&bytes);
+    }
+}

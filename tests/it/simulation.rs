@@ -1,0 +1,329 @@
+//! A whole server in simulation: shards, fabric, network, disk and clocks on one thread, from one
+//! seed.
+//!
+//! Clients send drawn commands in pipelines over a network that cuts, delays and breaks; each has
+//! keys of its own, so that every byte of its replies is known beforehand. A failure names its
+//! seed: `OSMIA_SEED=7 cargo test -p tests simulation` repeats it, and `OSMIA_SEEDS=10000` tries
+//! that many.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netback::Address;
+use netback::sim::{Faults, Sim, SimClient, SimNet};
+use server::clock::{self, Clock};
+use server::config::Config;
+use server::fabric::Fabric;
+use server::process::Process;
+use server::shard::Shard;
+use server::start::open_shard;
+
+use crate::fuzz::next;
+
+/// When the simulated world begins, in microseconds since the Unix epoch.
+const START_US: u64 = 1_700_000_000_000_000;
+
+/// Seeds of one test run.
+const SEEDS: u64 = 500;
+
+/// Turns after which a run counts as stuck.
+const TURNS_MAX: usize = 2_000_000;
+
+/// The clocks of a simulated machine: each look at the cycle counter takes 60 microseconds, so
+/// that upkeep ends after the same number of steps in every run.
+struct SimClock {
+    net: SimNet,
+    looks: Cell<u64>,
+}
+
+impl Clock for SimClock {
+    fn unix_us(&self) -> u64 {
+        START_US + self.net.now().as_micros() as u64
+    }
+
+    fn cycles(&self) -> u64 {
+        self.looks.set(self.looks.get() + 1);
+        clock::from_us(60) * self.looks.get()
+    }
+
+    fn run_delay_ns(&self) -> u64 {
+        0
+    }
+}
+
+/// A server on a simulated machine.
+struct Server {
+    net: SimNet,
+    shards: Vec<Shard<Sim, SimClock>>,
+    address: Address,
+}
+
+const CONFIG_FILE: &str = "/etc/osmia.conf";
+
+impl Server {
+    fn start(seed: u64, shards: usize, faults: Faults) -> Self {
+        server::log::set_level(None);
+        let net = SimNet::new(seed, faults);
+        net.disk().make_directory(Path::new("/etc"));
+        let entered = net.enter();
+        let args = ["--port", "6379", "--bind", "127.0.0.1", "--save", ""];
+        let mut config = Config::load(&args.map(Into::into)).expect("a good configuration");
+        config.file = Some(CONFIG_FILE.into());
+        let process = Arc::new(Process::new(config, shards, "sim", START_US));
+        let fabric = Fabric::new(shards);
+        let mut shards: Vec<_> = (0..shards)
+            .map(|index| {
+                let clock = SimClock { net: net.clone(), looks: Cell::new(0) };
+                open_shard::<Sim, _>(index, &process, &fabric, clock, seed).expect("a shard")
+            })
+            .collect();
+        shards[0].listen().expect("a free port");
+        drop(entered);
+        let address = Address::Tcp("127.0.0.1:6379".parse().expect("an address"));
+        Self { net, shards, address }
+    }
+
+    fn tick(&mut self, shard: usize) {
+        self.shards[shard].tick().expect("a working backend");
+    }
+
+    fn connect(&mut self) -> SimClient {
+        loop {
+            match self.net.connect(&self.address) {
+                Ok(client) => return client,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+            self.tick(0);
+        }
+    }
+}
+
+/// A client that knows what it must be answered.
+struct Session {
+    client: SimClient,
+    /// Starts its keys; a new one after a connection was lost.
+    name: String,
+    lives: u64,
+    values: BTreeMap<u64, Vec<u8>>,
+    counters: BTreeMap<u64, i64>,
+    /// Commands yet to be made.
+    left: u64,
+    unsent: Vec<u8>,
+    expected: Vec<u8>,
+    received: usize,
+}
+
+impl Session {
+    fn new(client: SimClient, number: u64, commands: u64) -> Self {
+        Self {
+            client,
+            name: format!("{number}"),
+            lives: 0,
+            values: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            left: commands,
+            unsent: Vec::new(),
+            expected: Vec::new(),
+            received: 0,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.received == self.expected.len()
+    }
+
+    /// Makes a command and works out its reply.
+    fn make(&mut self, random: &mut u64) {
+        self.left -= 1;
+        let number = next(random) % 12;
+        let key = format!("{}:{}:{number}", self.name, self.lives);
+        let len = match next(random) % 20 {
+            0 => next(random) % 20_000,
+            _ => next(random) % 24,
+        };
+        let value: Vec<u8> = (0..len).map(|index| (index ^ *random) as u8).collect();
+        let held = self.values.get(&number).cloned();
+        let integer = |number: usize| format!(":{number}\r\n").into_bytes();
+        let (words, reply): (Vec<&[u8]>, _) = match next(random) % 11 {
+            0 | 1 => {
+                self.values.insert(number, value.clone());
+                (vec![b"SET", key.as_bytes(), &value], b"+OK\r\n".to_vec())
+            }
+            2 => {
+                self.values.insert(number, value.clone());
+                let words = vec![b"SET", key.as_bytes(), &value, b"EX", b"1000000000"];
+                (words, b"+OK\r\n".to_vec())
+            }
+            3 => (vec![b"GET", key.as_bytes()], bulk(held.as_deref())),
+            4 => {
+                let all = self.values.entry(number).or_default();
+                all.extend_from_slice(&value);
+                (vec![b"APPEND", key.as_bytes(), &value], integer(all.len()))
+            }
+            5 => {
+                let removed = self.values.remove(&number).is_some();
+                (vec![b"DEL", key.as_bytes()], integer(removed.into()))
+            }
+            6 => {
+                self.values.remove(&number);
+                (vec![b"GETDEL", key.as_bytes()], bulk(held.as_deref()))
+            }
+            7 => {
+                let len = held.as_ref().map_or(0, Vec::len);
+                (vec![b"STRLEN", key.as_bytes()], integer(len))
+            }
+            8 => (vec![b"ECHO", &value], bulk(Some(&value))),
+            9 if next(random).is_multiple_of(4) => {
+                (vec![b"CONFIG", b"REWRITE"], b"+OK\r\n".to_vec())
+            }
+            _ => {
+                let count = self.counters.entry(number).or_default();
+                *count += 1;
+                let reply = integer(*count as usize);
+                self.unsent.extend_from_slice(&request(&[b"INCR", format!("n{key}").as_bytes()]));
+                self.expected.extend_from_slice(&reply);
+                return;
+            }
+        };
+        self.unsent.extend_from_slice(&request(&words));
+        self.expected.extend_from_slice(&reply);
+    }
+
+    /// Writes and reads what the network takes and has; returns what came, or `None` for a
+    /// connection that is lost.
+    fn exchange(&mut self) -> Option<Vec<u8>> {
+        match self.client.write(&self.unsent) {
+            Ok(len) => drop(self.unsent.drain(..len)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+        let mut bytes = vec![0; 4096];
+        match self.client.read(&mut bytes) {
+            Ok(0) => None,
+            Ok(len) => {
+                bytes.truncate(len);
+                Some(bytes)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Some(Vec::new()),
+            Err(_) => None,
+        }
+    }
+
+    fn check(&mut self, bytes: &[u8], seed: u64) {
+        let rest = &self.expected[self.received..];
+        assert!(
+            rest.starts_with(bytes),
+            "seed {seed}, client {}: got {:?} where {:?} should be",
+            self.name,
+            bytes.escape_ascii().to_string(),
+            rest[..rest.len().min(bytes.len() + 20)].escape_ascii().to_string(),
+        );
+        self.received += bytes.len();
+    }
+
+    /// Goes on with a new connection and new keys: what of the old ones happened is unknown.
+    fn reconnect(&mut self, client: SimClient) {
+        let (name, left, lives) = (std::mem::take(&mut self.name), self.left, self.lives + 1);
+        *self = Self { name, lives, ..Self::new(client, 0, left) };
+    }
+}
+
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    words.iter().for_each(|word| bytes.extend_from_slice(&bulk(Some(word))));
+    bytes
+}
+
+fn bulk(value: Option<&[u8]>) -> Vec<u8> {
+    match value {
+        None => b"$-1\r\n".to_vec(),
+        Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
+    }
+}
+
+/// Runs some clients to their ends; returns a hash of all that happened, as the clients saw it.
+fn run(seed: u64) -> u64 {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    next(&mut random);
+    let shards = [1, 1, 2, 3][(next(&mut random) % 4) as usize];
+    let mut server = Server::start(seed, shards, Faults::drawn(seed));
+    let clients = 1 + next(&mut random) % 6;
+    let mut sessions: Vec<Session> = (0..clients)
+        .map(|number| Session::new(server.connect(), number, 40 + next(&mut random) % 200))
+        .collect();
+    let mut seen = DefaultHasher::new();
+    for _ in 0..TURNS_MAX {
+        if sessions.iter().all(Session::is_done) {
+            return seen.finish();
+        }
+        if next(&mut random).is_multiple_of(2) {
+            server.tick((next(&mut random) % shards as u64) as usize);
+            continue;
+        }
+        let index = (next(&mut random) % clients) as usize;
+        let session = &mut sessions[index];
+        if session.unsent.len() < 4096 {
+            let burst = (next(&mut random) % 20).min(session.left);
+            (0..burst).for_each(|_| session.make(&mut random));
+        }
+        let came = session.exchange();
+        (index, &came).hash(&mut seen);
+        match came {
+            Some(bytes) => session.check(&bytes, seed),
+            None => sessions[index].reconnect(server.connect()),
+        }
+    }
+    panic!("seed {seed}: no end after {TURNS_MAX} turns");
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_client_gets_its_replies_in_order() {
+    if let Some(seed) = number_of("OSMIA_SEED") {
+        run(seed);
+        return;
+    }
+    for seed in 0..number_of("OSMIA_SEEDS").unwrap_or(SEEDS) {
+        run(seed);
+    }
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    for seed in 0..8 {
+        assert_eq!(run(seed), run(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn keys_go_when_they_are_due_and_no_earlier() {
+    let mut server = Server::start(1, 1, Faults::NONE);
+    let mut session = Session::new(server.connect(), 0, 0);
+    let mut ask = |server: &mut Server, words: &[&[u8]], expected: &[u8]| {
+        session.unsent = request(words);
+        session.expected = expected.to_vec();
+        session.received = 0;
+        while session.received < session.expected.len() {
+            let came = session.exchange().expect("a connection that stays");
+            session.check(&came, 1);
+            server.tick(0);
+        }
+    };
+    ask(&mut server, &[b"SET", b"a", b"1", b"PX", b"5000"], b"+OK\r\n");
+    ask(&mut server, &[b"SET", b"b", b"1", b"PX", b"9000"], b"+OK\r\n");
+    let begin = server.net.now();
+    for (ms, keys) in [(4900, ":2\r\n"), (5100, ":1\r\n"), (8900, ":1\r\n"), (9100, ":0\r\n")] {
+        while server.net.now() < begin + Duration::from_millis(ms) {
+            server.tick(0);
+        }
+        ask(&mut server, &[b"DBSIZE"], keys.as_bytes());
+    }
+}
