@@ -42,7 +42,7 @@ impl Conditions {
                 parsed.lt = true;
             } else {
                 let option = args.get(cursor.position());
-                return Err(CommandError::text([b"ERR Unsupported option ", option].concat()));
+                return Err(CommandError::naming("ERR Unsupported option ", option, ""));
             }
         }
         parsed.check()
