@@ -40,7 +40,13 @@ fn ranges_of_bits() {
     for bytes in samples {
         let bits = bits_of(&bytes);
         let len = bits.len() as u64;
-        let step = if cfg!(miri) { 41 } else if len > 100 { 13 } else { 1 };
+        let step = if cfg!(miri) {
+            41
+        } else if len > 100 {
+            13
+        } else {
+            1
+        };
         for start in (0..len + 10).step_by(step) {
             for end in (0..len + 10).step_by(step) {
                 let cut = start.min(len) as usize..end.min(len) as usize;
