@@ -207,17 +207,17 @@ impl Core {
             match end {
                 BatchEnd::Full => {}
                 BatchEnd::NeedMore => break None,
+                // Answers that are owed go before what these may answer at once.
+                BatchEnd::Line(_) | BatchEnd::Error(_) if !client.waiting.is_empty() => {
+                    client.stalled = true;
+                    break Some(done.upto);
+                }
                 BatchEnd::Line(line) => {
                     match self.run_line(client, &mut reply, &input[line.start..line.end]) {
                         Ok(true) => done.upto = done.at,
                         Ok(false) => break Some(line.start),
                         Err(error) => self.protocol_error(client, &mut reply, &error),
                     }
-                }
-                // Answers that are owed go first.
-                BatchEnd::Error(_) if !client.waiting.is_empty() => {
-                    client.stalled = true;
-                    break Some(done.upto);
                 }
                 BatchEnd::Error(error) => self.protocol_error(client, &mut reply, &error),
             }

@@ -137,9 +137,23 @@ impl Session {
         self.left == 0 && self.received == self.expected.len()
     }
 
-    /// Makes a command and works out its reply.
+    /// Makes a command, and behind the last one maybe bytes that break the protocol.
     fn make(&mut self, random: &mut u64) {
         self.left -= 1;
+        self.make_command(random);
+        let (bytes, error) = match next(random) % 3 {
+            0 => ("*x\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
+            1 => ("ECHO \"x\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
+            _ => return,
+        };
+        if self.left == 0 {
+            self.unsent.extend_from_slice(bytes.as_bytes());
+            self.expected.extend_from_slice(error.as_bytes());
+        }
+    }
+
+    /// Makes a command and works out its reply.
+    fn make_command(&mut self, random: &mut u64) {
         let number = next(random) % 12;
         let key = format!("{}:{}:{number}", self.name, self.lives);
         let len = match next(random) % 20 {
@@ -176,6 +190,11 @@ impl Session {
             7 => {
                 let len = held.as_ref().map_or(0, Vec::len);
                 (vec![b"STRLEN", key.as_bytes()], integer(len))
+            }
+            8 if next(random).is_multiple_of(2) => {
+                self.unsent.extend_from_slice(format!("PING {key}\r\n").as_bytes());
+                self.expected.extend_from_slice(&bulk(Some(key.as_bytes())));
+                return;
             }
             8 => (vec![b"ECHO", &value], bulk(Some(&value))),
             9 if next(random).is_multiple_of(4) => {
@@ -251,7 +270,8 @@ fn run(seed: u64) -> u64 {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     next(&mut random);
     let shards = [1, 1, 2, 3][(next(&mut random) % 4) as usize];
-    let mut server = Server::start(seed, shards, Faults::drawn(seed));
+    let faults = Faults::drawn(seed);
+    let mut server = Server::start(seed, shards, faults);
     let clients = 1 + next(&mut random) % 6;
     let mut sessions: Vec<Session> = (0..clients)
         .map(|number| Session::new(server.connect(), number, 40 + next(&mut random) % 200))
@@ -275,7 +295,10 @@ fn run(seed: u64) -> u64 {
         (index, &came).hash(&mut seen);
         match came {
             Some(bytes) => session.check(&bytes, seed),
-            None => sessions[index].reconnect(server.connect()),
+            None => {
+                assert!(faults.resets > 0 || session.is_done(), "seed {seed}: a lost connection");
+                sessions[index].reconnect(server.connect());
+            }
         }
     }
     panic!("seed {seed}: no end after {TURNS_MAX} turns");
