@@ -6,7 +6,7 @@ use std::path::Path;
 const NOISE: u64 = 300;
 
 /// The next number of a xorshift generator.
-pub fn next(state: &mut u64) -> u64 {
+pub(crate) fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
