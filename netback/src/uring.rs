@@ -25,6 +25,7 @@ mod buffers;
 mod conn;
 mod events;
 mod files;
+mod lost;
 mod probe;
 mod ring;
 mod socket;
@@ -49,6 +50,7 @@ use crate::{
 use buffers::Buffers;
 use conn::{Conn, Life, Urgency};
 use files::Files;
+use lost::Suspects;
 use ring::{Completion, Kind, Ring, Token};
 
 /// How much later than done a quiet send may be told.
@@ -77,6 +79,7 @@ pub struct Uring {
     quiet: Vec<(ConnId, u64)>,
     /// Events that came up otherwise than by a completion.
     pending: VecDeque<Pending>,
+    suspects: Suspects,
     /// Scratch space of a wait.
     completions: Vec<Completion>,
 }
@@ -211,8 +214,9 @@ impl Uring {
         }
         let lag = (!self.quiet.is_empty()).then_some(QUIET_LAG);
         let retry_at = self.listeners.iter().filter_map(|listener| listener.retry_at).min();
-        let retry = retry_at.map(|retry_at| retry_at.saturating_duration_since(now()));
-        (1, [timeout, lag, retry].into_iter().flatten().min())
+        let due = [retry_at, self.suspects.look_at()].into_iter().flatten().min();
+        let due = due.map(|due| due.saturating_duration_since(now()));
+        (1, [timeout, lag, due].into_iter().flatten().min())
     }
 }
 
@@ -235,6 +239,7 @@ impl Backend for Uring {
             to_send: Vec::new(),
             ended: Vec::new(),
             quiet: Vec::new(),
+            suspects: Suspects::default(),
             pending: VecDeque::new(),
             completions: Vec::new(),
         })
@@ -364,6 +369,7 @@ impl Backend for Uring {
         let mut budget = EVENTS_MAX;
         self.deliver_pending(&mut budget, handler);
         self.take_completions(&mut budget, handler);
+        self.look_for_lost_ends();
         self.deliver_pending(&mut budget, handler);
         Ok(())
     }
@@ -392,7 +398,7 @@ impl Drop for Uring {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "only spaces out failing accepts")]
+#[allow(clippy::disallowed_methods, reason = "only spaces out failing accepts and late looks")]
 fn now() -> Instant {
     Instant::now()
 }

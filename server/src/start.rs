@@ -58,16 +58,15 @@ pub fn serve(config: Config) -> Result<(), Failed> {
             .map_err(|error| fail(&format!("Can't chdir to '{}': {error}", config.dir)))?;
     }
     tell_what_is_missing(&config);
-    write_pid_file(&config);
-    let pid_file = config.pidfile.clone();
-    let result = netback::start(choice.kind, Server { config, kind: choice.kind });
-    if !pid_file.is_empty() {
-        let _ = std::fs::remove_file(&pid_file);
+    let files = [("pid", config.pidfile.clone()), ("unix socket", config.unixsocket.clone())];
+    netback::start(choice.kind, Server { config, kind: choice.kind })?;
+    // A server that could not start leaves them alone: they may be another one's.
+    for (what, path) in files.iter().filter(|(_, path)| !path.is_empty()) {
+        crate::notice!("Removing the {what} file.");
+        let _ = std::fs::remove_file(path);
     }
-    if result.is_ok() {
-        crate::warning!("Redis is now ready to exit, bye bye...");
-    }
-    result
+    crate::warning!("Redis is now ready to exit, bye bye...");
+    Ok(())
 }
 
 /// Set in the environment of the process that runs in the background.
@@ -155,6 +154,7 @@ impl Run for Server {
         watch_signals(&process).map_err(|error| fail(&format!("Can't watch signals: {error}")))?;
         let mut first = open_shard::<B, _>(0, &process, &fabric, OsClock, random_seed())?;
         first.listen()?;
+        write_pid_file(&self.config);
         show_logo(&self.config, self.kind.name(), shards);
         crate::notice!("Server initialized");
         let threads = spawn_shards::<B>(&process, &fabric, shards)?;

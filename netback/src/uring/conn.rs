@@ -31,6 +31,10 @@ pub(super) struct Conn {
     pub(super) life: Life,
     /// The peer's end was seen: there is nothing more to receive.
     pub(super) heard_end: bool,
+    /// Stands on the list of those whose end may have been lost; see [`super::lost`].
+    pub(super) suspect: bool,
+    /// Bytes came since the list was last gone through.
+    pub(super) heard_lately: bool,
 }
 
 /// How far a connection is.
@@ -58,6 +62,8 @@ impl Conn {
             sends: SendQueue::default(),
             life: Life::Open,
             heard_end: false,
+            suspect: false,
+            heard_lately: false,
         }
     }
 

@@ -115,6 +115,8 @@ impl Uring {
             self.received(id, &completion, handler);
             if !completion.more {
                 self.settle(id);
+            } else if completion.lent.is_some() {
+                self.suspect(id);
             }
         }
         if let Some(lent) = completion.lent {

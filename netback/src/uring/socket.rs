@@ -1,7 +1,7 @@
 //! Sockets of the io_uring backend. They are blocking ones: the kernel waits on their behalf, and
 //! would not for those that say they do not want to wait.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,6 +46,12 @@ impl Socket {
             Some(path) => Some(Address::Unix(path.to_path_buf())),
             None => socket::local_address(&self.descriptor),
         }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }
 
