@@ -21,6 +21,18 @@ pub enum DeleteCause {
     Evicted = 2,
     /// Its hash slot went elsewhere.
     Moved = 3,
+    /// It has another name, in another partition.
+    Renamed = 4,
+}
+
+/// How a value came under a key that is not its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Origin {
+    /// RENAME from another partition.
+    Rename = 0,
+    /// COPY from another partition.
+    Copy = 1,
 }
 
 /// One change of the keyspace. Keys and values are borrowed; times are milliseconds since 1970.
@@ -59,6 +71,17 @@ pub enum Effect<'a> {
     Rename { db: u32, from: &'a [u8], to: &'a [u8], replaced: bool },
     /// A second key has the same value and time.
     Copy { db: u32, from: &'a [u8], to_db: u32, to: &'a [u8], replaced: bool },
+    /// The key holds a value that came from another partition, with its time; `raw` tells a string
+    /// that stays bytes even where it spells an integer.
+    Place {
+        db: u32,
+        key: &'a [u8],
+        value: &'a [u8],
+        raw: bool,
+        expire_at: Option<u64>,
+        replaced: bool,
+        origin: Origin,
+    },
     /// The key is in another database.
     Move { db: u32, key: &'a [u8], to_db: u32 },
     /// A database is empty.
@@ -67,9 +90,39 @@ pub enum Effect<'a> {
     FlushAll,
     /// Two databases changed places.
     SwapDb { a: u32, b: u32 },
+    /// A note beside the effects: the key did not exist before the effect that follows.
+    Created { db: u32, key: &'a [u8] },
+    /// A note beside the effects: a read found no such key.
+    Missed { db: u32, key: &'a [u8] },
 }
 
 impl<'a> Effect<'a> {
+    /// The keys that it changes, with their databases; none of a database as a whole, nor of a note.
+    pub fn keys(&self) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
+        let (first, second) = match *self {
+            Effect::Set { db, key, .. }
+            | Effect::IncrBy { db, key, .. }
+            | Effect::IncrByFloat { db, key, .. }
+            | Effect::Append { db, key, .. }
+            | Effect::SetRange { db, key, .. }
+            | Effect::SetBit { db, key, .. }
+            | Effect::BitField { db, key, .. }
+            | Effect::Expire { db, key, .. }
+            | Effect::Persist { db, key }
+            | Effect::Place { db, key, .. }
+            | Effect::Delete { db, key, .. } => (Some((db, key)), None),
+            Effect::Rename { db, from, to, .. } => (Some((db, from)), Some((db, to))),
+            Effect::Copy { to_db, to, .. } => (Some((to_db, to)), None),
+            Effect::Move { db, key, to_db } => (Some((db, key)), Some((to_db, key))),
+            Effect::FlushDb { .. }
+            | Effect::FlushAll
+            | Effect::SwapDb { .. }
+            | Effect::Created { .. }
+            | Effect::Missed { .. } => (None, None),
+        };
+        first.into_iter().chain(second).map(|(db, key)| (db as usize, key))
+    }
+
     /// Appends the log form; see `codec.rs`.
     pub fn encode(&self, log: &mut Vec<u8>) {
         codec::encode(self, log);
@@ -91,6 +144,8 @@ pub(crate) struct Effects {
     pub(crate) dirty: u64,
     /// Somebody drains the log.
     pub(crate) listening: bool,
+    /// Somebody wants notes as well.
+    pub(crate) noting: bool,
     /// Encoded effects, not yet drained.
     pub(crate) log: Vec<u8>,
 }
@@ -100,6 +155,14 @@ impl Effects {
     #[inline]
     pub(crate) fn report(&mut self, effect: &Effect<'_>) {
         self.dirty += 1;
+        if self.listening {
+            effect.encode(&mut self.log);
+        }
+    }
+
+    /// Writes down what is no change of its own.
+    #[cold]
+    pub(crate) fn note(&mut self, effect: &Effect<'_>) {
         if self.listening {
             effect.encode(&mut self.log);
         }

@@ -1,8 +1,8 @@
 //! Keys, whatever they hold: deleting, timing, renaming, walking.
 
-use crate::block::{Content, ValueType, View, bytes_for, write_head};
+use crate::block::{Content, Encoding, ValueType, View, bytes_for, write_head};
 use crate::database::{Database, Tables};
-use crate::effect::{DeleteCause, Effect};
+use crate::effect::{DeleteCause, Effect, Origin};
 use crate::error::OpError;
 use crate::heap::StringRef;
 use crate::key::Key;
@@ -22,6 +22,14 @@ pub enum Transfer {
     SourceMissing,
     /// The target exists and was not to be replaced.
     TargetExists,
+}
+
+/// A value on its way from another partition.
+pub(crate) struct Placed<'a> {
+    pub(crate) value: &'a [u8],
+    /// Stays bytes, even where it spells an integer.
+    pub(crate) raw: bool,
+    pub(crate) expire_at: Option<u64>,
 }
 
 impl Partition {
@@ -305,6 +313,66 @@ impl Partition {
             replaced: target.is_some(),
         });
         Ok(Transfer::Done)
+    }
+
+    /// Gives a key's value and time to a key of another partition; `origin` tells whether it stays
+    /// here as well.
+    ///
+    /// # Errors
+    /// [`OpError::OutOfMemory`]; nothing changed.
+    pub fn transfer(
+        &mut self,
+        db: usize,
+        from: &Key<'_>,
+        target: (&mut Partition, usize, &Key<'_>),
+        replace: bool,
+        origin: Origin,
+    ) -> Result<Transfer, OpError> {
+        let (target, to_db, to) = target;
+        let look = if origin == Origin::Rename { Look::Write } else { Look::Read };
+        let Some(source) = self.lookup(db, from, look) else {
+            return Ok(Transfer::SourceMissing);
+        };
+        if !replace && target.holds(to_db, to) {
+            return Ok(Transfer::TargetExists);
+        }
+        let view = self.heap.view(source.block);
+        let (raw, expire_at) = (view.encoding() == Encoding::Raw, view.expire_at());
+        self.heap.string_value(source.block).with_text(|value| {
+            target.place_value(to_db, to, &Placed { value, raw, expire_at }, origin)
+        })?;
+        if origin == Origin::Rename {
+            self.delete_entry(db, from, source, DeleteCause::Renamed);
+        }
+        Ok(Transfer::Done)
+    }
+
+    /// Stores a value that came from another partition.
+    pub(crate) fn place_value(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        placed: &Placed<'_>,
+        origin: Origin,
+    ) -> Result<(), OpError> {
+        let Placed { value, raw, expire_at } = *placed;
+        let old = self.lookup(db, key, Look::Silent);
+        if raw && fits_inline(key, value.len()) {
+            self.put(db, key, old, Encoding::Raw, value, expire_at)?;
+        } else {
+            let value = if raw { NewValue::Bytes(value) } else { NewValue::parse(value) };
+            self.store(db, key, old, value, expire_at)?;
+        }
+        self.effects.report(&Effect::Place {
+            db: db as u32,
+            key: key.bytes,
+            value,
+            raw,
+            expire_at,
+            replaced: old.is_some(),
+            origin,
+        });
+        Ok(())
     }
 
     /// Puts the value of a block under another key. A value outside is not copied: both blocks name

@@ -51,9 +51,9 @@ mod tests;
 
 pub use access::AccessMode;
 pub use block::ValueType;
-pub use effect::{DeleteCause, Effect};
+pub use effect::{DeleteCause, Effect, Origin};
 pub use error::{Corrupt, OpError, OutOfMemory, VALUE_LEN_MAX};
-pub use key::{HASH_SLOTS, Key, hash_slot};
+pub use key::{HASH_SLOTS, Key, KeyHasher, hash_slot};
 pub use keyspace::Transfer;
 pub use maintain::MaintainReport;
 pub use memory::Memory;

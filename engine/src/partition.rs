@@ -10,13 +10,12 @@ use crate::database::Database;
 use crate::effect::{DeleteCause, Effect, Effects};
 use crate::error::OutOfMemory;
 use crate::heap::{Heap, hash_of};
-use crate::key::{Key, hash_slot};
+use crate::key::{Key, KeyHasher};
 use crate::large::Larges;
 use crate::maintain::Upkeep;
 use crate::memory::Memory;
 use crate::slab::{BlockRef, Slabs};
 use crate::table::Entry;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How a partition is set up; fixed for its life.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +24,8 @@ pub struct Options {
     pub databases: usize,
     /// Keep a table for each hash slot, as a cluster needs.
     pub hash_slots: bool,
+    /// Tell the hash slots of keys, for an owner that has one partition of several.
+    pub route: bool,
     /// Number of the shard, which scan cursors carry.
     pub shard: u8,
     /// Most bytes that the arena hands out; at most 64 GiB, 0 = that.
@@ -40,6 +41,7 @@ impl Default for Options {
         Options {
             databases: 16,
             hash_slots: false,
+            route: false,
             shard: 0,
             arena_limit_bytes: 0,
             huge_pages: false,
@@ -85,6 +87,7 @@ pub struct Partition {
     pub(crate) stats: Stats,
     pub(crate) upkeep: Upkeep,
     pub(crate) hash_slots: bool,
+    route: bool,
     pub(crate) shard: u8,
     pub(crate) now_ms: u64,
     /// Upkeep expires due keys. Lookups do so in any case.
@@ -117,6 +120,7 @@ impl Partition {
             stats: Stats::default(),
             upkeep: Upkeep::default(),
             hash_slots: options.hash_slots,
+            route: options.hash_slots || options.route,
             shard: options.shard,
             now_ms: 0,
             active_expire: true,
@@ -126,11 +130,17 @@ impl Partition {
         Ok(partition)
     }
 
-    /// Names a key: its keyed hash and, where tables are per hash slot, its slot.
+    /// Names a key: its keyed hash and, where slots are told apart, its slot. Partitions with one
+    /// seed give a key one name.
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        let slot = if self.hash_slots { hash_slot(bytes) } else { 0 };
-        Key { bytes, hash: xxh3_64_with_seed(bytes, self.heap.seed), slot }
+        self.key_hasher().key(bytes)
+    }
+
+    /// What names keys as [`Partition::key`] does, without the partition.
+    #[inline]
+    pub fn key_hasher(&self) -> KeyHasher {
+        KeyHasher { seed: self.heap.seed, route: self.route }
     }
 
     /// Moves the clock to a time in milliseconds since 1970; it never goes back.
@@ -179,6 +189,11 @@ impl Partition {
     /// Starts or stops writing effects to the log that [`Partition::effect_log`] gives.
     pub fn listen(&mut self, on: bool) {
         self.effects.listening = on;
+    }
+
+    /// Starts or stops noting, among the effects, keys that were made and keys that a read missed.
+    pub fn note(&mut self, on: bool) {
+        self.effects.noting = on;
     }
 
     /// Encoded effects since the last [`Partition::clear_effect_log`].
@@ -262,12 +277,12 @@ impl Partition {
     pub(crate) fn lookup(&mut self, db: usize, key: &Key<'_>, look: Look) -> Option<Entry> {
         let counted = matches!(look, Look::Read | Look::Peek);
         let Some((entry, head)) = self.find_head(db, key) else {
-            self.stats.misses += u64::from(counted);
+            self.missed(db, key, counted);
             return None;
         };
         if head.has_expire() && self.is_due(self.heap.view(entry.block)) {
             self.delete_entry(db, key, entry, DeleteCause::Expired);
-            self.stats.misses += u64::from(counted);
+            self.missed(db, key, counted);
             return None;
         }
         self.stats.hits += u64::from(counted);
@@ -280,6 +295,14 @@ impl Partition {
             }
         }
         Some(entry)
+    }
+
+    #[inline]
+    fn missed(&mut self, db: usize, key: &Key<'_>, counted: bool) {
+        self.stats.misses += u64::from(counted);
+        if counted && self.effects.noting {
+            self.effects.note(&Effect::Missed { db: db as u32, key: key.bytes });
+        }
     }
 
     #[inline]
@@ -318,7 +341,11 @@ impl Partition {
         key: &Key<'_>,
         block: BlockRef,
     ) -> Result<(), OutOfMemory> {
-        self.databases[db].link(&mut self.heap, key, block)
+        self.databases[db].link(&mut self.heap, key, block)?;
+        if self.effects.noting {
+            self.effects.note(&Effect::Created { db: db as u32, key: key.bytes });
+        }
+        Ok(())
     }
 
     /// A block of at least `len` bytes; what waits to be freed is freed before giving up.

@@ -1,6 +1,7 @@
 //! Applying effects: what recovery and replication do.
 
 use crate::effect::Effect;
+use crate::keyspace::Placed;
 use crate::error::OpError;
 use crate::partition::Partition;
 use crate::string::{Changed, SetCondition, SetExpire, SetOptions};
@@ -63,6 +64,11 @@ impl Partition {
                     self.persist(db, &self.key(key));
                 }
             }
+            Effect::Place { db, key, value, raw, expire_at, origin, .. } => {
+                let Some(db) = self.known(db) else { return Ok(()) };
+                self.place_value(db, &self.key(key), &Placed { value, raw, expire_at }, origin)?;
+            }
+            Effect::Created { .. } | Effect::Missed { .. } => {}
             Effect::Delete { db, key, cause } => {
                 if let Some(db) = self.known(db) {
                     self.delete(db, &self.key(key), cause);

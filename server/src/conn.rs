@@ -6,7 +6,9 @@ use netback::{Close, ConnId};
 
 use crate::command::table::Entry;
 use crate::config::OutputLimit;
+use crate::multi::{Multi, Watch};
 use crate::resp::{ArgRange, Progress, Protocol};
+use crate::survey::Survey;
 
 /// A request that has not arrived whole, or waits for an earlier one.
 #[derive(Debug, Default)]
@@ -98,6 +100,19 @@ pub enum Waiting {
     Ready(Vec<u8>),
 }
 
+/// Why a client's next request has not run yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// Answers that are owed go first.
+    Answers,
+    /// The client must take replies before it gets more.
+    Room,
+    /// Shares of the keyspace are elsewhere.
+    Shares,
+    /// Other shards have not told their parts yet.
+    Survey,
+}
+
 /// A client of this shard.
 #[derive(Debug)]
 pub struct Client {
@@ -135,6 +150,12 @@ pub struct Client {
     pub created_ms: u64,
     /// When it last sent something.
     pub active_ms: u64,
+    /// Commands queued since MULTI.
+    pub multi: Option<Box<Multi>>,
+    /// Keys watched since WATCH.
+    pub watch: Option<Box<Watch>>,
+    /// The command at hand is one of a transaction.
+    pub in_exec: bool,
     /// The last command, for CLIENT LIST.
     pub last_command: Option<&'static Entry>,
     /// Commands run.
@@ -153,8 +174,10 @@ pub struct Client {
     pub sending_buffers: usize,
     /// Answers in order, from the oldest that is owed.
     pub waiting: VecDeque<Waiting>,
-    /// No further request runs until [`Client::waiting`] is empty.
-    pub stalled: bool,
+    /// No further request runs until what it waits for has come.
+    pub stall: Option<Stall>,
+    /// What other shards told for the next request.
+    pub survey: Option<Box<Survey>>,
     /// Since when it has been over the soft output limit.
     pub over_soft_limit_ms: Option<u64>,
     /// Receiving is paused.
@@ -186,6 +209,9 @@ impl Client {
             reply_mode: ReplyMode::On,
             created_ms: now_ms,
             active_ms: now_ms,
+            multi: None,
+            watch: None,
+            in_exec: false,
             last_command: None,
             commands: 0,
             net_input_bytes: 0,
@@ -195,7 +221,8 @@ impl Client {
             sending_bytes: 0,
             sending_buffers: 0,
             waiting: VecDeque::new(),
-            stalled: false,
+            stall: None,
+            survey: None,
             over_soft_limit_ms: None,
             paused: false,
             close: None,
@@ -205,6 +232,7 @@ impl Client {
 
     /// Sets everything back that RESET sets back, but the authentication.
     pub fn reset(&mut self) {
+        self.end_transaction();
         self.name.clear();
         self.db = 0;
         self.protocol = Protocol::Resp2;
@@ -222,9 +250,10 @@ impl Client {
         self.is_unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
     }
 
-    /// Bytes of the query buffer in use.
+    /// Bytes of requests that have not run: in the query buffer, or queued.
     pub fn query_len(&self) -> usize {
-        self.query.as_ref().map_or(0, |query| query.bytes.len())
+        let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
+        self.query.as_ref().map_or(0, |query| query.bytes.len()) + queued
     }
 
     /// Bytes of replies made and not sent.

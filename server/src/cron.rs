@@ -2,7 +2,6 @@
 
 use netback::Close;
 
-use crate::figures::Figures;
 use crate::input::Core;
 
 /// Samples over which a rate is taken.
@@ -63,16 +62,14 @@ impl Core {
         let used = self.used_memory();
         self.state.stats.memory_peak = self.state.stats.memory_peak.max(used);
         self.close_idle_clients();
-        if self.state.process.shards > 1 {
-            let figures = Figures::of(&self.state, &self.partition, None);
-            self.state.process.leave_figures(self.state.index, figures);
-        }
+        self.state.process.set_used_memory(self.state.index, used);
     }
 
     /// Bytes in use by this shard: the keyspace, the clients and the buffers.
     pub fn used_memory(&self) -> u64 {
         let clients: usize = self.state.clients.iter().map(crate::conn::Client::memory_bytes).sum();
-        (self.partition.memory().used + clients + self.state.pool_bytes()) as u64
+        let keys = self.keyspace.own().map_or(0, |share| share.partition.memory().used);
+        (keys + clients + self.state.pool_bytes()) as u64
     }
 
     fn close_idle_clients(&mut self) {

@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use netback::{ConnId, ListenerId, Waker};
 
+use crate::keyspace::Share;
+use crate::survey::Report;
+
 /// Requests that one shard may have under way to one other.
 pub const REQUESTS_MAX: usize = 16 * 1024;
 
@@ -29,14 +32,39 @@ pub struct Request {
 }
 
 /// What one shard tells another.
-#[derive(Debug)]
+pub enum PeerMessage {
+    /// A command to run.
+    Request(Request),
+    /// The reply of a [`PeerMessage::Request`], in wire form, in the order of the requests.
+    Answer(ConnId, Vec<u8>),
+    /// The share of a shard: to its borrower, or back.
+    Share(usize, Box<Share>),
+    /// A request for the receiver's part of an answer, in RESP form.
+    Survey {
+        /// The client, in the asking shard.
+        conn: ConnId,
+        /// Which of several requests of the client it is.
+        part: usize,
+        /// The request.
+        bytes: Vec<u8>,
+    },
+    /// The answer to a [`PeerMessage::Survey`].
+    Report {
+        /// The client, in the asking shard.
+        conn: ConnId,
+        /// Which of several requests of the client it is.
+        part: usize,
+        /// The answer.
+        report: Report,
+    },
+}
+
+/// What goes through a queue.
 pub enum Message<S> {
     /// A new connection to be served there.
     Socket(ListenerId, S),
-    /// A command to run.
-    Request(Request),
-    /// The reply of a [`Message::Request`], in wire form, in the order of the requests.
-    Answer(ConnId, Vec<u8>),
+    /// Anything else.
+    Peer(PeerMessage),
 }
 
 /// One direction between two shards.
@@ -70,6 +98,11 @@ impl<S: Send, W: Waker> Fabric<S, W> {
             return;
         }
         self.queues[to][from].lock().expect("no panic under the lock").append(batch);
+        self.wake(to);
+    }
+
+    /// Wakes a peer that finds what it has to do elsewhere.
+    pub fn wake(&self, to: usize) {
         if let Some(waker) = &self.wakers.lock().expect("no panic under the lock")[to] {
             waker.wake();
         }

@@ -1,13 +1,16 @@
 //! What a shard tells of itself, for INFO and MEMORY STATS.
 //!
-//! Figures of several shards are summed. A shard reads its own when asked; those of the others
-//! are copies that they leave in [`crate::process::Process`] ten times a second.
+//! Figures of several shards are summed: each tells its own when a command asks for them.
 
 use engine::Partition;
 
+use crate::command::args::Args;
+use crate::command::dispatch::CommandCtx;
 use crate::conn::Client;
+use crate::input::Core;
 use crate::state::ShardState;
 use crate::stats::Stats;
+use crate::survey::Report;
 
 /// The figures of a shard, or of several.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +29,8 @@ pub struct Figures {
     pub tick_cycles_per_s: u64,
     /// Counters of the keyspace.
     pub keyspace: engine::Stats,
+    /// Changes of the keyspace.
+    pub changes: u64,
     /// Memory of the keyspace.
     pub memory: engine::Memory,
     /// Clients connected.
@@ -40,8 +45,29 @@ pub struct Figures {
     pub output_len_max: usize,
     /// By database number.
     pub databases: Vec<DatabaseFigures>,
-    /// Clients of each shard.
-    pub shard_clients: Vec<usize>,
+    /// Each shard by itself, in their order.
+    pub shards: Vec<ShardFigures>,
+}
+
+/// What is shown of each shard by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShardFigures {
+    /// Number of the shard.
+    pub index: usize,
+    /// Clients connected.
+    pub clients: usize,
+    /// Keys of all databases.
+    pub keys: usize,
+    /// Bytes in use.
+    pub used_memory: u64,
+    /// Commands run.
+    pub commands: u64,
+    /// Reservations of other shards' shares.
+    pub reservations: u64,
+    /// How often its share was lent.
+    pub lendings: u64,
+    /// Cycles that its share was away: in all, the median and the 99th percentile.
+    pub lent_cycles: (u64, u64, u64),
 }
 
 /// Figures of one database.
@@ -66,6 +92,7 @@ impl Figures {
             ticks_per_s: state.rates.ticks.per_second(),
             tick_cycles_per_s: state.rates.tick_cycles.per_second(),
             keyspace: partition.stats(),
+            changes: partition.dirty(),
             memory: partition.memory(),
             pool_bytes: state.pool_bytes(),
             databases: (0..partition.databases())
@@ -79,24 +106,45 @@ impl Figures {
             figures.query_len_max = figures.query_len_max.max(client.query_len());
             figures.output_len_max = figures.output_len_max.max(client.output_len());
         }
-        figures.shard_clients = vec![figures.clients];
+        let stats = &state.stats;
+        figures.shards = vec![ShardFigures {
+            index: state.index,
+            clients: figures.clients,
+            keys: figures.keys(),
+            used_memory: figures.used_memory(),
+            commands: stats.commands_processed,
+            reservations: stats.reservations,
+            lendings: stats.lent.count(),
+            lent_cycles: (
+                stats.lent_cycles,
+                stats.lent.percentile(50.0),
+                stats.lent.percentile(99.0),
+            ),
+        }];
         figures.stats.memory_peak = figures.stats.memory_peak.max(figures.used_memory());
         figures
     }
 
-    /// Figures of the whole process, from the shard that `state` belongs to.
-    pub fn of_process(state: &ShardState, partition: &Partition, running: &Client) -> Self {
-        let own = Self::of(state, partition, Some(running));
-        let mut sum: Option<Self> = None;
-        for shard in 0..state.process.shards {
-            let figures =
-                if shard == state.index { own.clone() } else { state.process.figures(shard) };
-            match &mut sum {
-                None => sum = Some(figures),
-                Some(sum) => sum.add(&figures),
-            }
-        }
-        sum.unwrap_or(own)
+    /// A shard's part of the figures of the process.
+    pub(crate) fn survey(_: Args<'_>, core: &mut Core) -> Report {
+        let figures = Self::of(&core.state, &core.keyspace, None);
+        Report::Figures(Box::new(figures))
+    }
+
+    /// Figures of the whole process, for a command whose row has [`Figures::survey`].
+    pub(crate) fn of_process(ctx: &mut CommandCtx<'_>) -> Self {
+        ctx.keyspace.select(ctx.shard.index);
+        let mut all = vec![Self::of(ctx.shard, ctx.keyspace, Some(ctx.client))];
+        all.extend(ctx.reports().into_iter().filter_map(|report| match report {
+            Report::Figures(figures) => Some(*figures),
+            _ => None,
+        }));
+        all.sort_by_key(|figures| figures.shards[0].index);
+        let sum = all.into_iter().reduce(|mut sum, figures| {
+            sum.add(&figures);
+            sum
+        });
+        sum.expect("the own figures at least")
     }
 
     /// Bytes in use: the keyspace, the clients and the buffers.
@@ -123,13 +171,14 @@ impl Figures {
         self.ticks_per_s += other.ticks_per_s;
         self.tick_cycles_per_s += other.tick_cycles_per_s;
         add_keyspace(&mut self.keyspace, &other.keyspace);
+        self.changes += other.changes;
         add_memory(&mut self.memory, &other.memory);
         self.clients += other.clients;
         self.client_bytes += other.client_bytes;
         self.pool_bytes += other.pool_bytes;
         self.query_len_max = self.query_len_max.max(other.query_len_max);
         self.output_len_max = self.output_len_max.max(other.output_len_max);
-        self.shard_clients.extend_from_slice(&other.shard_clients);
+        self.shards.extend_from_slice(&other.shards);
         if self.databases.len() < other.databases.len() {
             self.databases.resize(other.databases.len(), DatabaseFigures::default());
         }

@@ -5,19 +5,26 @@
 //! cut, or must wait for an answer from another shard, goes to the client's query buffer.
 
 mod forward;
+mod place;
 
-use engine::{Key, Partition};
+use engine::Key;
 use netback::{Close, ConnId};
 
 use crate::clock;
-use crate::command::args::Args;
+use crate::command::args::{Args, KeptArgs};
 use crate::command::dispatch::{self, CommandCtx};
+use crate::command::error::CommandError;
 use crate::command::spec::flag;
 use crate::command::table::{Entry, Table, table};
-use crate::conn::{Client, QueryBuffer};
+use crate::conn::{Client, QueryBuffer, Stall};
+use crate::keyspace::Keyspace;
+use crate::lend::Lending;
+use crate::multi::Queued;
 use crate::resp::{ArgRange, Progress, ProtocolError, Reply, Step, inline, parse};
 use crate::state::ShardState;
-use forward::Route;
+use place::Place;
+
+pub(crate) use place::{Needs, key_indexes};
 
 /// Requests that are parsed before the first one runs.
 const BATCH_MAX: usize = 64;
@@ -34,8 +41,10 @@ pub struct Core {
     /// Everything beside the keyspace.
     pub state: ShardState,
     /// The keyspace.
-    pub partition: Partition,
-    table: &'static Table,
+    pub keyspace: Keyspace,
+    /// What is lent and borrowed of it.
+    pub lending: Lending,
+    pub(crate) table: &'static Table,
     batch: Batch,
 }
 
@@ -82,8 +91,9 @@ struct Consumed {
 
 impl Core {
     /// A core for a shard that is starting.
-    pub fn new(state: ShardState, partition: Partition) -> Self {
-        Self { state, partition, table: table(), batch: Batch::default() }
+    pub fn new(state: ShardState, keyspace: Keyspace) -> Self {
+        let lending = Lending::default();
+        Self { state, keyspace, lending, table: table(), batch: Batch::default() }
     }
 
     /// Takes bytes from a client and runs what is whole.
@@ -101,7 +111,7 @@ impl Core {
     /// Goes on with a client whose requests waited for answers.
     pub fn resume(&mut self, conn: ConnId) {
         let Some(mut client) = self.state.clients.take(conn) else { return };
-        client.stalled = false;
+        client.stall = None;
         if client.close.is_none() {
             self.feed(&mut client, &[]);
         }
@@ -117,7 +127,7 @@ impl Core {
             Some(mut query) => {
                 query.bytes.extend_from_slice(bytes);
                 // Too much is refused before it runs, even if it has become a whole request.
-                if client.stalled || query.bytes.len() > self.state.hot.query_buffer_max {
+                if client.stall.is_some() || query.bytes.len() > self.state.hot.query_buffer_max {
                     client.query = Some(query);
                 } else {
                     self.feed_query(client, query);
@@ -209,7 +219,7 @@ impl Core {
                 BatchEnd::NeedMore => break None,
                 // Answers that are owed go before what these may answer at once.
                 BatchEnd::Line(_) | BatchEnd::Error(_) if !client.waiting.is_empty() => {
-                    client.stalled = true;
+                    client.stall = Some(Stall::Answers);
                     break Some(done.upto);
                 }
                 BatchEnd::Line(line) => {
@@ -247,7 +257,7 @@ impl Core {
     ) -> Option<usize> {
         for request in requests {
             if reply.len() + client.sending_bytes > OUTPUT_PAUSE_BYTES {
-                client.stalled = true;
+                client.stall = Some(Stall::Room);
                 return Some(request.start);
             }
             let argv = Args::new(input, &args[request.args.0..request.args.1]);
@@ -308,7 +318,7 @@ impl Core {
                     let found = self.table.find(argv.get(0));
                     let single_key = found.map_or(0, |entry| usize::from(entry.single_key));
                     let key = (single_key > 0 && single_key < argv.len()).then(|| {
-                        let key = self.partition.key(argv.get(single_key));
+                        let key = self.keyspace.key(argv.get(single_key));
                         (key.hash, key.slot)
                     });
                     requests.push(Parsed {
@@ -329,7 +339,9 @@ impl Core {
     /// Brings the index lines of a batch's keys to the cache, then their blocks.
     #[inline]
     fn prefetch(&self, client: &Client, input: &[u8], args: &[ArgRange], requests: &[Parsed]) {
-        if requests.len() < 2 || !self.partition.prefetch_pays(client.db) {
+        let Some(share) = self.keyspace.own() else { return };
+        let partition = &share.partition;
+        if requests.len() < 2 || !partition.prefetch_pays(client.db) {
             return;
         }
         let keys = requests.iter().filter_map(|request| {
@@ -339,10 +351,10 @@ impl Core {
             Some(Key { bytes: &input[range.start..range.end], hash, slot })
         });
         for key in keys.clone() {
-            self.partition.prefetch_bucket(client.db, &key);
+            partition.prefetch_bucket(client.db, &key);
         }
         for key in keys {
-            self.partition.prefetch_block(client.db, &key);
+            partition.prefetch_block(client.db, &key);
         }
     }
 
@@ -401,25 +413,43 @@ impl Core {
             return true;
         }
         let checked = dispatch::resolve(args, found).and_then(|entry| {
-            dispatch::gates(entry, client, &self.partition, &self.state).map(|()| entry)
+            dispatch::gates(entry, client, &self.keyspace, &self.state).map(|()| entry)
         });
-        if self.state.process.shards > 1 || !client.waiting.is_empty() {
-            let route = match &checked {
-                Ok(entry) => self.route(entry, args),
-                Err(_) => Route::Here,
+        if client.multi.is_some()
+            && found.is_none_or(|entry| !entry.command.is(flag::IN_MULTI))
+            && client.waiting.is_empty()
+        {
+            self.queue(client, reply, args, found, checked, wire);
+            return true;
+        }
+        if self.keyspace.shards() > 1 || !client.waiting.is_empty() {
+            let place = match &checked {
+                Ok(entry) => self.place(client, entry, args, key.map(|(_, slot)| slot)),
+                Err(_) if client.waiting.is_empty() => Place::Here,
+                Err(_) => Place::AfterAnswers,
             };
-            match route {
-                Route::Here if client.waiting.is_empty() => {}
-                Route::Refused(error) if client.waiting.is_empty() => {
-                    dispatch::reject(found, &error, reply, client, &mut self.state);
-                    return true;
+            match place {
+                Place::Here => {
+                    if let Ok(entry) = &checked
+                        && !self.surveyed(client, entry, wire)
+                    {
+                        return false;
+                    }
                 }
-                Route::Shard(shard) => {
+                Place::Shard(shard) => {
                     let read = checked.is_ok_and(|entry| entry.command.is(flag::READONLY));
                     return self.forward(client, shard, read, wire);
                 }
-                Route::Here | Route::Refused(_) => {
-                    client.stalled = true;
+                Place::AfterAnswers => {
+                    client.stall = Some(Stall::Answers);
+                    return false;
+                }
+                Place::AfterReturn => {
+                    self.await_own_share(client);
+                    return false;
+                }
+                Place::AfterShares(set) => {
+                    self.await_shares(client, set);
                     return false;
                 }
             }
@@ -427,6 +457,7 @@ impl Core {
         match checked {
             Err(error) => dispatch::reject(found, &error, reply, client, &mut self.state),
             Ok(entry) => {
+                self.keyspace.set_no_touch(client.no_touch);
                 let single_key = key.map(|(hash, slot)| Key {
                     bytes: args.get(usize::from(entry.single_key)),
                     hash,
@@ -437,14 +468,51 @@ impl Core {
                     entry,
                     reply,
                     client,
-                    partition: &mut self.partition,
+                    keyspace: &mut self.keyspace,
                     shard: &mut self.state,
                     single_key: single_key.as_ref(),
                     redacted: 0,
                 });
+                self.settle();
             }
         }
         true
+    }
+
+    /// Keeps a request for EXEC; one that is refused spoils the transaction.
+    #[cold]
+    fn queue(
+        &mut self,
+        client: &mut Client,
+        reply: &mut Reply,
+        args: Args<'_>,
+        found: Option<&'static Entry>,
+        checked: Result<&'static Entry, CommandError>,
+        wire: &[u8],
+    ) {
+        let checked = checked.and_then(|entry| match entry.command.is(flag::NO_MULTI) {
+            true => Err(CommandError::new("ERR Command not allowed inside a transaction")),
+            false => Ok(entry),
+        });
+        let entry = match checked {
+            Ok(entry) => entry,
+            Err(error) => {
+                dispatch::reject(found, &error, reply, client, &mut self.state);
+                if let Some(multi) = &mut client.multi {
+                    multi.aborted = true;
+                }
+                return;
+            }
+        };
+        let needs = self.needs(client, entry, args, None);
+        if let Some(multi) = &mut client.multi {
+            multi.needs = multi.needs.unite(needs);
+            multi.bytes += wire.len();
+            multi.queued.push(Queued { args: KeptArgs::new(args, wire), entry });
+        }
+        let start = reply.len();
+        reply.status("QUEUED");
+        dispatch::finish_reply(client, reply, start);
     }
 
     /// A browser that was made to speak to this port must get nothing done: its request lines

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::config::Config;
-use crate::figures::Figures;
+use crate::reserve::Reservations;
 use crate::slowlog::SlowLog;
 
 /// Shared state; each shard holds it in an `Arc`.
@@ -24,7 +24,10 @@ pub struct Process {
     pub executable: String,
     next_client_id: AtomicU64,
     slow_log: Mutex<SlowLog>,
-    figures: Vec<Mutex<Figures>>,
+    /// Bytes in use by each shard, as of its last turn of [`crate::cron`].
+    used_memory: Vec<AtomicU64>,
+    /// Who may have which shards' shares.
+    pub reservations: Reservations,
     stats_version: AtomicU64,
     /// Clients connected, by shard.
     pub clients: Vec<AtomicUsize>,
@@ -47,7 +50,8 @@ impl Process {
                 .unwrap_or_default(),
             next_client_id: AtomicU64::new(1),
             slow_log: Mutex::default(),
-            figures: (0..shards).map(|_| Mutex::default()).collect(),
+            used_memory: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            reservations: Reservations::new(shards),
             stats_version: AtomicU64::new(1),
             clients: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             shutdown: AtomicBool::new(false),
@@ -84,14 +88,15 @@ impl Process {
         self.slow_log.lock().expect("no thread panics while it holds the lock")
     }
 
-    /// The figures that a shard left last.
-    pub fn figures(&self, shard: usize) -> Figures {
-        self.figures[shard].lock().expect("no thread panics while it holds the lock").clone()
+    /// Tells the other shards how many bytes one uses.
+    pub fn set_used_memory(&self, shard: usize, bytes: u64) {
+        self.used_memory[shard].store(bytes, Ordering::Relaxed);
     }
 
-    /// Leaves a shard's figures for the others.
-    pub fn leave_figures(&self, shard: usize, figures: Figures) {
-        *self.figures[shard].lock().expect("no thread panics while it holds the lock") = figures;
+    /// Bytes in use by the other shards, a tenth of a second old at most.
+    pub fn used_by_others(&self, shard: usize) -> u64 {
+        let others = self.used_memory.iter().enumerate().filter(|(other, _)| *other != shard);
+        others.map(|(_, bytes)| bytes.load(Ordering::Relaxed)).sum()
     }
 
     /// Asks all shards to set their counters back; they notice as they notice a change of the

@@ -17,13 +17,12 @@ use netback::{
 };
 
 use crate::clock::{self, Clock};
-use crate::conn::Client;
+use crate::conn::{Client, Stall};
 use crate::fabric::{Fabric, Message};
 use crate::input::{Core, OUTPUT_PAUSE_BYTES};
 use crate::listen;
 use crate::replace_file::{Next, ReplaceFile};
 use crate::start::Failed;
-use crate::state::Outgoing;
 use crate::tick::TickTimer;
 
 /// Upkeep of the keyspace may take this long in a tick: as long as a client may wait for it. While
@@ -41,7 +40,7 @@ pub struct Shard<B: Backend, C: Clock> {
     fabric: Arc<Fabric<B::Socket, B::Waker>>,
     /// The sockets that this shard accepts on, if it is the one that does.
     listening: Option<Listening>,
-    /// Version of the configuration that the keyspace and the sockets follow.
+    /// Version of the configuration that the sockets follow.
     applied_config_version: u64,
     /// Sockets of the tick, to be adopted at its end.
     accepted: Vec<(ListenerId, B::Socket)>,
@@ -171,7 +170,6 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         self.core.state.refresh_config();
         if self.core.state.config_version != self.applied_config_version {
             self.applied_config_version = self.core.state.config_version;
-            apply_engine_config(&mut self.core);
             self.listen_anew();
         }
         self.adopt_accepted();
@@ -179,6 +177,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         for conn in std::mem::take(&mut self.resumed) {
             self.core.resume(conn);
         }
+        self.send_messages();
         self.work_on_files();
         self.flush_clients();
         let upkeep_started = self.clock.cycles();
@@ -197,7 +196,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     }
 
     fn timeout(&self) -> Duration {
-        if self.upkeep_pending || !self.resumed.is_empty() {
+        if self.upkeep_pending || !self.resumed.is_empty() || self.core.lending.is_pending() {
             return Duration::ZERO;
         }
         let now_us = self.core.state.now_us;
@@ -280,18 +279,29 @@ impl<B: Backend, C: Clock> Shard<B, C> {
                         self.core.state.process.clients[index].fetch_sub(1, Ordering::Relaxed);
                         self.adopt(socket);
                     }
-                    Message::Request(request) => self.core.run_remote(peer, request),
-                    Message::Answer(conn, bytes) => self.core.answered(peer, conn, bytes),
+                    Message::Peer(message) => self.core.told(peer, message),
                 }
             }
         }
-        for peer in 0..shards {
+        self.core.work_on_reservations();
+        self.send_messages();
+    }
+
+    /// Hands over what the tick has for each peer.
+    fn send_messages(&mut self) {
+        let (index, shards) = (self.core.state.index, self.core.state.process.shards);
+        if shards == 1 {
+            return;
+        }
+        let wake = std::mem::take(&mut self.core.state.wake);
+        for peer in (0..shards).filter(|peer| *peer != index) {
             let outgoing = self.core.state.outgoing[peer].drain(..);
-            self.batches[peer].extend(outgoing.map(|message| match message {
-                Outgoing::Request(request) => Message::Request(request),
-                Outgoing::Answer(conn, bytes) => Message::Answer(conn, bytes),
-            }));
-            self.fabric.send(index, peer, &mut self.batches[peer]);
+            self.batches[peer].extend(outgoing.map(Message::Peer));
+            if !self.batches[peer].is_empty() {
+                self.fabric.send(index, peer, &mut self.batches[peer]);
+            } else if wake.contains(peer) {
+                self.fabric.wake(peer);
+            }
         }
     }
 
@@ -354,10 +364,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
         let Some(client) = self.core.state.clients.get_mut(conn) else { return };
         let has_room = client.output_len() <= OUTPUT_PAUSE_BYTES;
-        if client.stalled && client.waiting.is_empty() && has_room {
+        let may_go_on = matches!(client.stall, Some(Stall::Answers | Stall::Room));
+        if may_go_on && client.waiting.is_empty() && has_room {
             self.resumed.push(conn);
         }
-        let paused = client.stalled || !has_room;
+        let paused = client.stall.is_some() || !has_room;
         if paused != client.paused {
             client.paused = paused;
             self.backend.pause(conn, paused);
@@ -371,17 +382,19 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     fn upkeep(&mut self) {
         let now_ms = self.core.state.now_ms();
         let expire_due = self.next_expire_ms.is_some_and(|due_ms| due_ms <= now_ms);
-        let dirty = self.core.partition.has_upkeep();
+        let Some(share) = self.core.keyspace.own_mut() else { return };
+        let dirty = share.partition.has_upkeep();
         if !self.upkeep_pending && !expire_due && !dirty {
             return;
         }
         let budget = clock::from_us(UPKEEP_BUDGET_US);
-        let Self { clock, core, .. } = self;
+        let clock = &self.clock;
         let began = clock.cycles();
         let report =
-            core.partition.maintain(&mut || clock::elapsed(began, clock.cycles()) < budget);
+            share.partition.maintain(&mut || clock::elapsed(began, clock.cycles()) < budget);
         self.upkeep_pending = report.work_left;
         self.next_expire_ms = report.next_expire_ms;
+        self.core.settle();
     }
 
     /// What is done by the clock, ten times a second.
@@ -397,7 +410,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
 fn begin<C: Clock>(core: &mut Core, clock: &C, timer: &mut TickTimer) {
     let now_us = clock.unix_us();
     core.state.now_us = now_us;
-    core.partition.set_now(now_us / 1000);
+    if let Some(share) = core.keyspace.own_mut() {
+        share.partition.set_now(now_us / 1000);
+    }
+    core.state.refresh_config();
+    core.follow_config(core.state.index);
     timer.start(clock);
 }
 
@@ -434,16 +451,6 @@ fn closed(core: &mut Core, conn: ConnId, reason: &CloseReason) {
         CloseReason::Peer => crate::verbose!("Client closed connection id={}", client.id),
         CloseReason::Local => {}
         CloseReason::Error(error) => crate::verbose!("Reading from client: {error}"),
-    }
-}
-
-fn apply_engine_config(core: &mut Core) {
-    crate::start::configure_partition(&mut core.partition, &core.state.config);
-    let stats_version = core.state.process.stats_version();
-    if stats_version != core.state.stats_version {
-        core.state.stats_version = stats_version;
-        core.state.stats.reset();
-        core.partition.reset_stats();
     }
 }
 

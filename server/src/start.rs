@@ -10,6 +10,7 @@ use crate::clock::{self, Clock, OsClock};
 use crate::config::{Config, NetworkBackend};
 use crate::fabric::Fabric;
 use crate::input::Core;
+use crate::keyspace::{Keyspace, SHARDS_MAX, Share};
 use crate::log;
 use crate::process::Process;
 use crate::shard::Shard;
@@ -21,9 +22,6 @@ pub const REDIS_VERSION: &str = "8.2.3";
 
 /// Our own version.
 pub const OSMIA_VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The most shards that a process may have.
-const SHARDS_MAX: usize = 256;
 
 /// Why the server did not start or had to stop; the text has been logged.
 #[derive(Debug)]
@@ -152,12 +150,13 @@ impl Run for Server {
         let process = Arc::new(process);
         let fabric = Fabric::<B::Socket, B::Waker>::new(shards);
         watch_signals(&process).map_err(|error| fail(&format!("Can't watch signals: {error}")))?;
-        let mut first = open_shard::<B, _>(0, &process, &fabric, OsClock, random_seed())?;
+        let seed = random_seed();
+        let mut first = open_shard::<B, _>(0, &process, &fabric, OsClock, seed)?;
         first.listen()?;
         write_pid_file(&self.config);
         show_logo(&self.config, self.kind.name(), shards);
         crate::notice!("Server initialized");
-        let threads = spawn_shards::<B>(&process, &fabric, shards)?;
+        let threads = spawn_shards::<B>(&process, &fabric, seed)?;
         pin(&self.config, 0);
         announce_ready(&self.config);
         let supervisor = Supervisor::of(&self.config);
@@ -182,14 +181,14 @@ type ShardThread = std::thread::JoinHandle<Result<(), Failed>>;
 fn spawn_shards<B: Backend>(
     process: &Arc<Process>,
     fabric: &Arc<Fabric<B::Socket, B::Waker>>,
-    shards: usize,
+    seed: u64,
 ) -> Result<Vec<ShardThread>, Failed> {
-    (1..shards)
+    (1..process.shards)
         .map(|index| {
             let (process, fabric) = (Arc::clone(process), Arc::clone(fabric));
             let run = move || {
                 pin(&process.config(), index);
-                let opened = open_shard::<B, _>(index, &process, &fabric, OsClock, random_seed());
+                let opened = open_shard::<B, _>(index, &process, &fabric, OsClock, seed);
                 let result = opened.and_then(|shard| {
                     shard.run().map_err(|error| fail(&format!("Network backend: {error}")))
                 });
@@ -234,6 +233,7 @@ pub fn open_shard<B: Backend, C: Clock>(
     let options = engine::Options {
         databases: config.databases as usize,
         hash_slots: config.cluster_enabled,
+        route: process.shards > 1,
         shard: index as u8,
         arena_limit_bytes: config.arena_limit as usize,
         huge_pages: config.huge_pages,
@@ -243,8 +243,11 @@ pub fn open_shard<B: Backend, C: Clock>(
         fail(&format!("Can't reserve address space for the arena of shard {index}"))
     })?;
     configure_partition(&mut partition, &config);
-    let state = ShardState::new(index, Arc::clone(process), now_us, seed);
-    Ok(Shard::new(backend, clock, Core::new(state, partition), Arc::clone(fabric)))
+    // Keys have one hash on all shards; the dice of the shards differ.
+    let dice = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let state = ShardState::new(index, Arc::clone(process), now_us, dice);
+    let keyspace = Keyspace::new(index, process.shards, Share::new(partition));
+    Ok(Shard::new(backend, clock, Core::new(state, keyspace), Arc::clone(fabric)))
 }
 
 /// Hands the settings that the keyspace uses to it; at start and after each CONFIG SET.

@@ -8,7 +8,8 @@ use crate::clock;
 use crate::config::{Config, OutputLimit};
 use crate::conn::{Client, Clients};
 use crate::cron::Rates;
-use crate::fabric::Request;
+use crate::fabric::PeerMessage;
+use crate::keyspace::ShardSet;
 use crate::process::Process;
 use crate::replace_file::ReplaceFile;
 use crate::resp::Limits;
@@ -41,15 +42,6 @@ pub struct Hot {
     pub relaxed_order: bool,
 }
 
-/// What the tick sends to another shard at its end.
-#[derive(Debug)]
-pub enum Outgoing {
-    /// A command for the owner of its key.
-    Request(Request),
-    /// The reply to a command that came from there.
-    Answer(ConnId, Vec<u8>),
-}
-
 /// A shard's state beside its keyspace.
 pub struct ShardState {
     /// Number of the shard.
@@ -77,7 +69,9 @@ pub struct ShardState {
     /// Clients with replies to send, or to be closed.
     pub dirty: Vec<ConnId>,
     /// Messages of the tick, by shard.
-    pub outgoing: Vec<Vec<Outgoing>>,
+    pub outgoing: Vec<Vec<PeerMessage>>,
+    /// Shards to be woken at the end of the tick even without a message.
+    pub wake: ShardSet,
     /// Requests under way, by shard; in our own place those that wait for files.
     pub under_way: Vec<usize>,
     /// Files that clients wait for, with the first operation of each, to be started at the end of
@@ -111,6 +105,7 @@ impl ShardState {
             cycles: clock::cycles(),
             dirty: Vec::new(),
             outgoing: (0..shards).map(|_| Vec::new()).collect(),
+            wake: ShardSet::default(),
             under_way: vec![0; shards],
             file_jobs: Vec::new(),
             durable_position: u64::MAX,

@@ -145,6 +145,12 @@ pub struct Stats {
     pub upkeep_cycles: u64,
     /// The largest `used_memory` seen.
     pub memory_peak: u64,
+    /// How long the shard's share was lent each time.
+    pub lent: Histogram,
+    /// How long it was lent in all.
+    pub lent_cycles: u64,
+    /// Reservations of other shards' shares.
+    pub reservations: u64,
     /// Whether durations are kept in histograms (`latency-tracking`).
     pub track_latency: bool,
     /// Error codes beyond [`ERROR_CODES_MAX`] were met.
@@ -171,6 +177,9 @@ impl Default for Stats {
             tick_commands_max: 0,
             upkeep_cycles: 0,
             memory_peak: 0,
+            lent: Histogram::default(),
+            lent_cycles: 0,
+            reservations: 0,
             track_latency: true,
             errors_overflowed: false,
         }
@@ -188,6 +197,12 @@ impl Stats {
         if self.track_latency {
             row.histogram.get_or_insert_default().record(cycles);
         }
+    }
+
+    /// Counts one lending of the shard's share.
+    pub fn lent(&mut self, cycles: u64) {
+        self.lent.record(cycles);
+        self.lent_cycles += cycles;
     }
 
     /// Counts one error reply. Returns whether the limit of codes was met just now.
@@ -233,6 +248,9 @@ impl Stats {
         self.tick_longest_cycles = self.tick_longest_cycles.max(other.tick_longest_cycles);
         self.tick_commands_max = self.tick_commands_max.max(other.tick_commands_max);
         self.upkeep_cycles += other.upkeep_cycles;
+        self.lent.add(&other.lent);
+        self.lent_cycles += other.lent_cycles;
+        self.reservations += other.reservations;
         self.memory_peak += other.memory_peak;
     }
 

@@ -12,7 +12,7 @@
 //! Foreign bytes answer [`Corrupt`]; nothing is reserved before a length was checked against what
 //! is there.
 
-use super::{DeleteCause, Effect};
+use super::{DeleteCause, Effect, Origin};
 use crate::error::Corrupt;
 
 const SET: u8 = 1;
@@ -31,6 +31,9 @@ const MOVE: u8 = 13;
 const FLUSH_DB: u8 = 14;
 const FLUSH_ALL: u8 = 15;
 const SWAP_DB: u8 = 16;
+const PLACE: u8 = 17;
+const CREATED: u8 = 18;
+const MISSED: u8 = 19;
 
 struct Writer<'w>(&'w mut Vec<u8>);
 
@@ -113,6 +116,12 @@ pub(super) fn encode(effect: &Effect<'_>, log: &mut Vec<u8>) {
         Effect::FlushDb { db } => writer.kind(FLUSH_DB).db(db),
         Effect::FlushAll => writer.kind(FLUSH_ALL),
         Effect::SwapDb { a, b } => writer.kind(SWAP_DB).db(a).db(b),
+        Effect::Place { db, key, value, raw, expire_at, replaced, origin } => {
+            let writer = writer.kind(PLACE).db(db).bytes(key).bytes(value).flag(raw);
+            writer.option(expire_at).flag(replaced).number(u64::from(origin as u8))
+        }
+        Effect::Created { db, key } => writer.kind(CREATED).db(db).bytes(key),
+        Effect::Missed { db, key } => writer.kind(MISSED).db(db).bytes(key),
     };
 }
 
@@ -175,8 +184,17 @@ impl<'a> Reader<'a> {
             1 => DeleteCause::Expired,
             2 => DeleteCause::Evicted,
             3 => DeleteCause::Moved,
+            4 => DeleteCause::Renamed,
             _ => return Err(Corrupt),
         })
+    }
+
+    fn origin(&mut self) -> Result<Origin, Corrupt> {
+        match self.byte()? {
+            0 => Ok(Origin::Rename),
+            1 => Ok(Origin::Copy),
+            _ => Err(Corrupt),
+        }
     }
 }
 
@@ -221,6 +239,17 @@ pub(super) fn decode(log: &[u8]) -> Result<(Effect<'_>, &[u8]), Corrupt> {
         FLUSH_DB => Effect::FlushDb { db: r.db()? },
         FLUSH_ALL => Effect::FlushAll,
         SWAP_DB => Effect::SwapDb { a: r.db()?, b: r.db()? },
+        PLACE => Effect::Place {
+            db: r.db()?,
+            key: r.bytes()?,
+            value: r.bytes()?,
+            raw: r.flag()?,
+            expire_at: r.option()?,
+            replaced: r.flag()?,
+            origin: r.origin()?,
+        },
+        CREATED => Effect::Created { db: r.db()?, key: r.bytes()? },
+        MISSED => Effect::Missed { db: r.db()?, key: r.bytes()? },
         _ => return Err(Corrupt),
     };
     Ok((effect, r.0))
@@ -266,6 +295,17 @@ mod tests {
             Effect::FlushDb { db: 3 },
             Effect::FlushAll,
             Effect::SwapDb { a: 0, b: u32::MAX },
+            Effect::Place {
+                db: 1,
+                key,
+                value: bytes,
+                raw: true,
+                expire_at: Some(9),
+                replaced: false,
+                origin: Origin::Copy,
+            },
+            Effect::Created { db: 1, key },
+            Effect::Missed { db: 1, key },
         ]
     }
 

@@ -66,6 +66,35 @@ impl<'a> Args<'a> {
     }
 }
 
+/// A request that is kept for later.
+#[derive(Clone, Debug)]
+pub struct KeptArgs {
+    wire: Vec<u8>,
+    ranges: Vec<ArgRange>,
+}
+
+impl KeptArgs {
+    /// The request whose bytes are `wire`, a part of the input of its arguments.
+    pub fn new(args: Args<'_>, wire: &[u8]) -> Self {
+        let offset = wire.as_ptr().addr() - args.input.as_ptr().addr();
+        let range = |range: &ArgRange| ArgRange {
+            start: range.start - offset,
+            end: range.end - offset,
+        };
+        Self { wire: wire.to_vec(), ranges: args.ranges.iter().map(range).collect() }
+    }
+
+    /// The arguments.
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.wire, &self.ranges)
+    }
+
+    /// The request in RESP form.
+    pub fn wire(&self) -> &[u8] {
+        &self.wire
+    }
+}
+
 /// Walks over optional arguments.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {

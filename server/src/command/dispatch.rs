@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use engine::{Key, Partition};
+use engine::Key;
 
 use super::args::Args;
 use super::error::{CommandError, OUT_OF_MEMORY, c_string};
@@ -11,10 +11,12 @@ use super::spec::flag;
 use super::table::{Entry, table};
 use crate::clock;
 use crate::conn::{Client, ReplyMode, Waiting};
+use crate::keyspace::Keyspace;
 use crate::replace_file::{Make, ReplaceFile};
 use crate::resp::Reply;
 use crate::slowlog::Slow;
 use crate::state::ShardState;
+use crate::survey::Report;
 
 /// What a handler returns: its reply is written, or it refused.
 pub type CommandResult = Result<(), CommandError>;
@@ -32,8 +34,8 @@ pub struct CommandCtx<'a> {
     pub reply: &'a mut Reply,
     /// Who asked.
     pub client: &'a mut Client,
-    /// The shard's keyspace.
-    pub partition: &'a mut Partition,
+    /// The keyspace, with the share of the first key selected.
+    pub keyspace: &'a mut Keyspace,
     /// The rest of the shard.
     pub shard: &'a mut ShardState,
     /// The key of a command with a single key, hashed already.
@@ -75,7 +77,7 @@ impl<'a> CommandCtx<'a> {
     pub fn key(&self, index: usize) -> KeyArg<'a> {
         match self.single_key {
             Some(key) if usize::from(self.entry.single_key) == index => KeyArg::Read(key),
-            _ => KeyArg::Made(self.partition.key(self.args.get(index))),
+            _ => KeyArg::Made(self.keyspace.key(self.args.get(index))),
         }
     }
 
@@ -87,6 +89,11 @@ impl<'a> CommandCtx<'a> {
         self.shard.under_way[index] += 1;
         let (job, op) = ReplaceFile::start(path, self.client.id, make);
         self.shard.file_jobs.push((self.client.conn, job, op));
+    }
+
+    /// What the other shards told for this command.
+    pub fn reports(&mut self) -> Vec<Report> {
+        self.client.survey.as_mut().map_or_else(Vec::new, |survey| survey.next())
     }
 
     /// The client's database.
@@ -125,7 +132,7 @@ pub fn resolve(
 pub fn gates(
     entry: &Entry,
     client: &Client,
-    partition: &Partition,
+    keyspace: &Keyspace,
     shard: &ShardState,
 ) -> CommandResult {
     let command = entry.command;
@@ -133,8 +140,8 @@ pub fn gates(
         return Err(CommandError::new("NOAUTH Authentication required."));
     }
     if command.is(flag::DENYOOM) && shard.hot.memory_max > 0 {
-        let used = partition.memory().used as u64 * shard.process.shards as u64;
-        if used > shard.hot.memory_max {
+        let own = keyspace.own().map_or(0, |share| share.partition.memory().used as u64);
+        if own + shard.process.used_by_others(shard.index) > shard.hot.memory_max {
             return Err(OUT_OF_MEMORY);
         }
     }
@@ -163,7 +170,6 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
     let (entry, start) = (ctx.entry, ctx.reply.len());
     ctx.client.last_command = Some(entry);
     ctx.client.commands += 1;
-    ctx.partition.no_touch = ctx.client.no_touch;
     let result = (entry.command.run)(ctx);
     let end = clock::cycles();
     let cycles = clock::elapsed(ctx.shard.cycles, end);
@@ -176,6 +182,9 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
     }
     if cycles >= ctx.shard.hot.slow_cycles && !entry.command.is(flag::SKIP_SLOWLOG) {
         record_slow(ctx, cycles);
+    }
+    if ctx.client.survey.is_some() && ctx.client.multi.is_none() {
+        ctx.client.survey = None;
     }
     finish_reply(ctx.client, ctx.reply, start);
 }

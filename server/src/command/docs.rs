@@ -13,7 +13,7 @@ pub fn page() -> String {
          stale page. Arity counts the name; a negative one is a minimum. Replies, options and error \
          texts are those of Redis 8.2, save what [DIFFERENCES.md](DIFFERENCES.md) lists.\n",
     );
-    for group in [Group::String, Group::Bitmap, Group::Generic, Group::Connection, Group::Server] {
+    for group in Group::ALL {
         add_group(&mut text, group);
     }
     text
@@ -55,6 +55,7 @@ fn title(group: Group) -> &'static str {
         Group::Bitmap => "Bitmaps",
         Group::Connection => "Connection",
         Group::Server => "Server",
+        Group::Transactions => "Transactions",
     }
 }
 

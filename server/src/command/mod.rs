@@ -14,3 +14,4 @@ pub mod connection;
 pub mod keys;
 pub mod server;
 pub mod string;
+pub mod transaction;

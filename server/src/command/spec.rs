@@ -3,10 +3,17 @@
 //! The rows of a family stand in the family's file beside its handlers; [`super::table`] joins
 //! them. Everything else is derived from the rows: gates, COMMAND, statistics, documentation.
 
+use super::args::Args;
 use super::dispatch::{CommandCtx, CommandResult};
+use crate::conn::Client;
+use crate::input::Needs;
+use crate::survey::Surveyor;
 
 /// Runs a command. Arguments, keyspace and reply are in the context.
 pub type Handler = fn(&mut CommandCtx<'_>) -> CommandResult;
+
+/// Tells the shares that a client's request needs in a process of so many shards.
+pub(crate) type Placement = fn(Args<'_>, &Client, usize) -> Needs;
 
 /// Flags of a command, as COMMAND INFO names them.
 pub mod flag {
@@ -48,6 +55,12 @@ pub mod flag {
     pub const MOVABLE_KEYS: u32 = 1 << 17;
     /// Allowed while a script is running.
     pub const ALLOW_BUSY: u32 = 1 << 18;
+    /// Runs where its client is, as it reads or changes what the server keeps of the client.
+    pub const HOME: u32 = 1 << 28;
+    /// Runs at once even between MULTI and EXEC.
+    pub const IN_MULTI: u32 = 1 << 27;
+    /// Looks at the shard's own share, beside what it has keys for.
+    pub const OWN_SHARE: u32 = 1 << 29;
     /// Sees or changes the keys of every shard; names none.
     pub const ALL_SHARDS: u32 = 1 << 30;
 }
@@ -109,6 +122,8 @@ pub mod acl {
     pub const DANGEROUS: u32 = 1 << 17;
     /// Commands about the connection.
     pub const CONNECTION: u32 = 1 << 18;
+    /// Transactions.
+    pub const TRANSACTION: u32 = 1 << 19;
 }
 
 /// The names of the ACL categories, from bit 0 on.
@@ -149,9 +164,21 @@ pub enum Group {
     Connection,
     /// The server.
     Server,
+    /// Transactions.
+    Transactions,
 }
 
 impl Group {
+    /// All groups, in the order of the documentation.
+    pub const ALL: [Self; 6] = [
+        Self::String,
+        Self::Bitmap,
+        Self::Generic,
+        Self::Transactions,
+        Self::Connection,
+        Self::Server,
+    ];
+
     /// The name that COMMAND DOCS answers.
     pub fn name(self) -> &'static str {
         match self {
@@ -160,6 +187,7 @@ impl Group {
             Self::Bitmap => "bitmap",
             Self::Connection => "connection",
             Self::Server => "server",
+            Self::Transactions => "transactions",
         }
     }
 }
@@ -276,6 +304,10 @@ pub struct Command {
     pub tips: &'static [&'static str],
     /// Subcommands of a container.
     pub subcommands: &'static [Command],
+    /// Tells the shares that a request needs, where that is not told by its keys.
+    pub(crate) place: Option<Placement>,
+    /// Makes another shard's part of the answer.
+    pub(crate) survey: Option<Surveyor>,
     /// The handler; a container with subcommands runs those instead.
     pub run: Handler,
 }
@@ -295,6 +327,8 @@ impl Command {
             summary: "",
             tips: &[],
             subcommands: &[],
+            place: None,
+            survey: None,
             run,
         }
     }
@@ -342,6 +376,18 @@ impl Command {
     /// Sets the hints to clients.
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
         self.tips = tips;
+        self
+    }
+
+    /// Sets how the shares that a request needs are told.
+    pub(crate) const fn placed(mut self, place: Placement) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Sets how other shards make their parts of the answer.
+    pub(crate) const fn surveyed(mut self, survey: Surveyor) -> Self {
+        self.survey = Some(survey);
         self
     }
 

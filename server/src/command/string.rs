@@ -183,7 +183,7 @@ fn answer(reply: &mut Reply, value: Option<StringValue<'_>>) {
 
 fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    answer(ctx.reply, ctx.partition.get(ctx.client.db, &key)?);
+    answer(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
     Ok(())
 }
 
@@ -226,7 +226,7 @@ impl TimeOption {
             .filter(|value| *value > 0)
             .and_then(|value| if seconds { value.checked_mul(1000) } else { Some(value) })
             .and_then(|ms| {
-                let now_ms = if relative { ctx.partition.now_ms() as i64 } else { 0 };
+                let now_ms = if relative { ctx.keyspace.now_ms() as i64 } else { 0 };
                 ms.checked_add(now_ms)
             })
             .map(|ms| ms as u64)
@@ -287,11 +287,11 @@ fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
     };
     let key = ctx.key(1);
     if parsed.get {
-        answer(ctx.reply, ctx.partition.get(ctx.client.db, &key)?);
+        answer(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
     }
     let options =
         SetOptions { expire, condition: parsed.condition.unwrap_or(SetCondition::Always) };
-    let stored = ctx.partition.set(ctx.client.db, &key, ctx.args.get(2), options)?;
+    let stored = ctx.keyspace.set(ctx.client.db, &key, ctx.args.get(2), options)?;
     match (parsed.get, stored) {
         (true, _) => {}
         (false, true) => ctx.reply.ok(),
@@ -305,7 +305,7 @@ fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
 fn store(ctx: &mut CommandCtx<'_>, value: &[u8], expire: SetExpire) -> CommandResult {
     let key = ctx.key(1);
     let options = SetOptions { expire, condition: SetCondition::Always };
-    ctx.partition.set(ctx.client.db, &key, value, options)?;
+    ctx.keyspace.set(ctx.client.db, &key, value, options)?;
     ctx.reply.ok();
     Ok(())
 }
@@ -323,26 +323,26 @@ fn psetex(ctx: &mut CommandCtx<'_>) -> CommandResult {
 fn setnx(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let options = SetOptions { expire: SetExpire::Clear, condition: SetCondition::IfMissing };
-    let stored = ctx.partition.set(ctx.client.db, &key, ctx.args.get(2), options)?;
+    let stored = ctx.keyspace.set(ctx.client.db, &key, ctx.args.get(2), options)?;
     ctx.reply.integer(i64::from(stored));
     Ok(())
 }
 
 fn getset(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    answer(ctx.reply, ctx.partition.get(ctx.client.db, &key)?);
+    answer(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
     let options = SetOptions { expire: SetExpire::Clear, condition: SetCondition::Always };
-    ctx.partition.set(ctx.client.db, &key, ctx.args.get(2), options)?;
+    ctx.keyspace.set(ctx.client.db, &key, ctx.args.get(2), options)?;
     Ok(())
 }
 
 fn getdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let value = ctx.partition.get(ctx.client.db, &key)?;
+    let value = ctx.keyspace.get(ctx.client.db, &key)?;
     let found = value.is_some();
     answer(ctx.reply, value);
     if found {
-        ctx.partition.delete(ctx.client.db, &key, engine::DeleteCause::Command);
+        ctx.keyspace.delete(ctx.client.db, &key, engine::DeleteCause::Command);
     }
     Ok(())
 }
@@ -360,7 +360,7 @@ fn getex(ctx: &mut CommandCtx<'_>) -> CommandResult {
         }
     }
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let value = ctx.partition.get(db, &key)?;
+    let value = ctx.keyspace.get(db, &key)?;
     let found = value.is_some();
     answer(ctx.reply, value);
     if !found {
@@ -368,9 +368,9 @@ fn getex(ctx: &mut CommandCtx<'_>) -> CommandResult {
     }
     if let Some((option, text)) = time {
         let at_ms = option.at_ms(text, ctx)?;
-        ctx.partition.expire_at(db, &key, at_ms)?;
+        ctx.keyspace.expire_at(db, &key, at_ms)?;
     } else if persist {
-        ctx.partition.persist(db, &key);
+        ctx.keyspace.persist(db, &key);
     }
     Ok(())
 }
@@ -380,7 +380,7 @@ fn mget(ctx: &mut CommandCtx<'_>) -> CommandResult {
     for index in 1..ctx.args.len() {
         let key = ctx.key(index);
         // A key of another type reads as missing here.
-        let value = ctx.partition.get(ctx.client.db, &key).unwrap_or_default();
+        let value = ctx.keyspace.of(&key).get(ctx.client.db, &key).unwrap_or_default();
         answer(ctx.reply, value);
     }
     Ok(())
@@ -391,7 +391,7 @@ fn store_pairs(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let options = SetOptions { expire: SetExpire::Clear, condition: SetCondition::Always };
     for index in (1..ctx.args.len()).step_by(2) {
         let key = ctx.key(index);
-        ctx.partition.set(ctx.client.db, &key, ctx.args.get(index + 1), options)?;
+        ctx.keyspace.of(&key).set(ctx.client.db, &key, ctx.args.get(index + 1), options)?;
     }
     Ok(())
 }
@@ -412,7 +412,7 @@ fn msetnx(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (args, db) = (ctx.args, ctx.client.db);
     for index in (1..args.len()).step_by(2) {
         let key = ctx.key(index);
-        if ctx.partition.holds(db, &key) {
+        if ctx.keyspace.of(&key).holds(db, &key) {
             ctx.reply.integer(0);
             return Ok(());
         }
@@ -443,17 +443,17 @@ fn current_len(
 fn append(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, value, db) = (ctx.key(1), ctx.args.get(2), ctx.client.db);
     if value.len() as i64 > ctx.shard.hot.bulk_max / 2 {
-        let current = current_len(ctx.partition, db, &key)?.unwrap_or(0);
+        let current = current_len(ctx.keyspace, db, &key)?.unwrap_or(0);
         check_len(ctx, current, value.len())?;
     }
-    let len = ctx.partition.append(db, &key, value, ctx.shard.hot.bulk_max as usize)?;
+    let len = ctx.keyspace.append(db, &key, value, ctx.shard.hot.bulk_max as usize)?;
     ctx.reply.count(len);
     Ok(())
 }
 
 fn strlen(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let value = ctx.partition.get(ctx.client.db, &key)?;
+    let value = ctx.keyspace.get(ctx.client.db, &key)?;
     ctx.reply.count(value.map_or(0, |value| value.len()));
     Ok(())
 }
@@ -461,7 +461,7 @@ fn strlen(ctx: &mut CommandCtx<'_>) -> CommandResult {
 fn getrange(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (start, end) = (ctx.args.integer(2)?, ctx.args.integer(3)?);
     let key = ctx.key(1);
-    let Some(value) = ctx.partition.get(ctx.client.db, &key)? else {
+    let Some(value) = ctx.keyspace.get(ctx.client.db, &key)? else {
         ctx.reply.bulk(b"");
         return Ok(());
     };
@@ -492,21 +492,21 @@ fn setrange(ctx: &mut CommandCtx<'_>) -> CommandResult {
         usize::try_from(offset).map_err(|_| CommandError::new("ERR offset is out of range"))?;
     let (key, db) = (ctx.key(1), ctx.client.db);
     if value.is_empty() {
-        let len = current_len(ctx.partition, db, &key)?.unwrap_or(0);
+        let len = current_len(ctx.keyspace, db, &key)?.unwrap_or(0);
         ctx.reply.count(len);
         return Ok(());
     }
     // The type is looked at first: its error goes before that of the length.
-    current_len(ctx.partition, db, &key)?;
+    current_len(ctx.keyspace, db, &key)?;
     check_len(ctx, offset, value.len())?;
-    let len = ctx.partition.set_range(db, &key, offset, value)?;
+    let len = ctx.keyspace.set_range(db, &key, offset, value)?;
     ctx.reply.count(len);
     Ok(())
 }
 
 fn add(ctx: &mut CommandCtx<'_>, delta: i64) -> CommandResult {
     let key = ctx.key(1);
-    let value = ctx.partition.incr_by(ctx.client.db, &key, delta)?;
+    let value = ctx.keyspace.incr_by(ctx.client.db, &key, delta)?;
     ctx.reply.integer(value);
     Ok(())
 }
@@ -532,7 +532,7 @@ fn decrby(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn incrbyfloat(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let current = match ctx.partition.peek(db, &key)? {
+    let current = match ctx.keyspace.peek(db, &key)? {
         None => Float80::from_i64(0),
         Some(StringValue::Int(value)) => Float80::from_i64(value),
         Some(StringValue::Bytes(bytes)) => Float80::parse(bytes).ok_or(NOT_A_FLOAT)?,
@@ -542,7 +542,7 @@ fn incrbyfloat(ctx: &mut CommandCtx<'_>) -> CommandResult {
         return Err(CommandError::new("ERR increment would produce NaN or Infinity"));
     }
     let text = sum.to_text();
-    ctx.partition.set_float_text(db, &key, text.as_bytes())?;
+    ctx.keyspace.set_float_text(db, &key, text.as_bytes())?;
     ctx.reply.bulk(text.as_bytes());
     Ok(())
 }

@@ -5,11 +5,18 @@
 use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
-use super::{bitmap, connection, keys, server, string};
+use super::{bitmap, connection, keys, server, string, transaction};
 
 /// The families, in the order in which COMMAND lists them.
 const FAMILIES: &[&[Command]] =
-    &[string::COMMANDS, bitmap::COMMANDS, keys::COMMANDS, connection::COMMANDS, server::COMMANDS];
+    &[
+        string::COMMANDS,
+        bitmap::COMMANDS,
+        keys::COMMANDS,
+        connection::COMMANDS,
+        server::COMMANDS,
+        transaction::COMMANDS,
+    ];
 
 /// Slots of the name index; a power of two well over the number of commands.
 const INDEX_LEN: usize = 2048;

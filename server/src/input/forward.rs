@@ -11,49 +11,14 @@ use crate::clock;
 use crate::command::args::Args;
 use crate::command::dispatch;
 use crate::command::error::CommandError;
-use crate::command::spec::flag;
-use crate::command::table::Entry;
-use crate::conn::{Client, ReplyMode, Waiting};
-use crate::fabric::{REQUESTS_MAX, Request};
+use crate::conn::{Client, ReplyMode, Stall, Waiting};
+use crate::fabric::{PeerMessage, REQUESTS_MAX, Request};
 use crate::resp::{Progress, Protocol, Reply, Step, parse};
-use crate::state::Outgoing;
 
 /// Requests of one client that may be under way to other shards.
 const WAITING_MAX: usize = 1024;
 
-/// Where a request runs.
-pub(super) enum Route {
-    Here,
-    Shard(usize),
-    Refused(CommandError),
-}
-
 impl Core {
-    /// Finds the shard of a request's keys.
-    pub(super) fn route(&self, entry: &Entry, args: Args<'_>) -> Route {
-        if entry.command.is(flag::ALL_SHARDS) {
-            return Route::Refused(CommandError::text(format!(
-                "ERR '{}' over several shards is not supported yet; start with shards 1",
-                entry.name
-            )));
-        }
-        let shards = self.state.process.shards;
-        let mut owner = None;
-        for index in entry.command.key_indexes(args.len()) {
-            let slot = usize::from(engine::hash_slot(args.get(index)));
-            let shard = slot * shards / engine::HASH_SLOTS;
-            if *owner.get_or_insert(shard) != shard {
-                return Route::Refused(CommandError::new(
-                    "CROSSSLOT Keys in request belong to different shards",
-                ));
-            }
-        }
-        match owner {
-            Some(shard) if shard != self.state.index => Route::Shard(shard),
-            _ => Route::Here,
-        }
-    }
-
     /// Sends a request to another shard, unless the order of the client's commands or a limit
     /// makes it wait.
     pub(super) fn forward(
@@ -72,7 +37,7 @@ impl Core {
         let has_room =
             client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
         if !has_room || !(in_order || self.state.hot.relaxed_order) {
-            client.stalled = true;
+            client.stall = Some(Stall::Answers);
             return false;
         }
         let silent = client.reply_mode != ReplyMode::On;
@@ -81,7 +46,7 @@ impl Core {
         }
         client.waiting.push_back(Waiting::Remote { shard: shard as u16, read, silent });
         self.state.under_way[shard] += 1;
-        self.state.outgoing[shard].push(Outgoing::Request(Request {
+        self.state.outgoing[shard].push(PeerMessage::Request(Request {
             conn: client.conn,
             bytes: wire.to_vec(),
             db: client.db,
@@ -112,7 +77,7 @@ impl Core {
             let found = self.table.find(args.get(0));
             self.execute(&mut client, &mut reply, args, found, None, &request.bytes);
         }
-        let answer = Outgoing::Answer(request.conn, reply.into_bytes());
+        let answer = PeerMessage::Answer(request.conn, reply.into_bytes());
         self.state.outgoing[from].push(answer);
     }
 
@@ -148,7 +113,7 @@ impl Core {
         }
         release_ready(&mut client.waiting, &mut client.replies.bytes);
         self.state.mark_dirty(&mut client);
-        let resume = client.stalled;
+        let resume = client.stall == Some(Stall::Answers);
         self.state.clients.insert(client);
         if resume {
             self.resume(conn);

@@ -134,7 +134,7 @@ pub(super) fn bitfield_ro(ctx: &mut CommandCtx<'_>) -> CommandResult {
 fn read(ctx: &mut CommandCtx<'_>, ops: &[FieldOp]) -> CommandResult {
     let key = ctx.key(1);
     let mut digits = itoa::Buffer::new();
-    let bytes = bytes_of(ctx.partition.get(ctx.client.db, &key)?, &mut digits);
+    let bytes = bytes_of(ctx.keyspace.get(ctx.client.db, &key)?, &mut digits);
     ctx.reply.array(ops.len());
     for op in ops {
         ctx.reply.integer(encodings::bitfield::get(bytes, op.offset, op.field));
@@ -145,7 +145,7 @@ fn read(ctx: &mut CommandCtx<'_>, ops: &[FieldOp]) -> CommandResult {
 fn write(ctx: &mut CommandCtx<'_>, ops: &[FieldOp], len_needed: usize) -> CommandResult {
     let (key, db) = (ctx.key(1), ctx.client.db);
     let reply = &mut *ctx.reply;
-    ctx.partition.string_mut(db, &key, len_needed, |bytes| {
+    ctx.keyspace.string_mut(db, &key, len_needed, |bytes| {
         reply.array(ops.len());
         let mut changed = 0..0;
         for op in ops {

@@ -123,7 +123,7 @@ fn setbit(ctx: &mut CommandCtx<'_>) -> CommandResult {
     };
     let (key, db) = (ctx.key(1), ctx.client.db);
     let (index, mask) = ((offset / 8) as usize, 0x80u8 >> (offset % 8));
-    let was_on = ctx.partition.string_mut(db, &key, index + 1, |bytes| {
+    let was_on = ctx.keyspace.string_mut(db, &key, index + 1, |bytes| {
         let was_on = bytes[index] & mask != 0;
         if was_on == on {
             return (was_on, Changed::Nothing);
@@ -139,7 +139,7 @@ fn getbit(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let offset = bit_offset(ctx.args.get(2), None, ctx.shard.hot.bulk_max)?;
     let key = ctx.key(1);
     let mut digits = itoa::Buffer::new();
-    let bytes = bytes_of(ctx.partition.get(ctx.client.db, &key)?, &mut digits);
+    let bytes = bytes_of(ctx.keyspace.get(ctx.client.db, &key)?, &mut digits);
     let byte = bytes.get((offset / 8) as usize).copied().unwrap_or(0);
     ctx.reply.integer(i64::from(byte >> (7 - offset % 8) & 1));
     Ok(())
@@ -180,22 +180,22 @@ fn bitop(ctx: &mut CommandCtx<'_>) -> CommandResult {
     // First as a read of each, which checks the types and lets what is due expire; then all at
     // once without a trace.
     for key in &keys {
-        ctx.partition.get(db, key)?;
+        ctx.keyspace.of(key).get(db, key)?;
     }
     let result = {
         let mut digits = vec![itoa::Buffer::new(); keys.len()];
         let sources: Vec<_> = keys
             .iter()
             .zip(&mut digits)
-            .map(|(key, digits)| Ok(bytes_of(ctx.partition.view(db, key)?, digits)))
+            .map(|(key, digits)| Ok(bytes_of(ctx.keyspace.view_of(key).view(db, key)?, digits)))
             .collect::<Result<_, CommandError>>()?;
         encodings::bitmap::combine(operation, &sources)
     };
     let target = ctx.key(2);
     if result.is_empty() {
-        ctx.partition.delete(db, &target, DeleteCause::Command);
+        ctx.keyspace.of(&target).delete(db, &target, DeleteCause::Command);
     } else {
-        ctx.partition.set_raw(db, &target, &result)?;
+        ctx.keyspace.of(&target).set_raw(db, &target, &result)?;
     }
     ctx.reply.count(result.len());
     Ok(())

@@ -56,7 +56,7 @@ pub(super) fn bitcount(ctx: &mut CommandCtx<'_>) -> CommandResult {
     };
     let key = ctx.key(1);
     let mut digits = itoa::Buffer::new();
-    let bytes = bytes_of(ctx.partition.get(ctx.client.db, &key)?, &mut digits);
+    let bytes = bytes_of(ctx.keyspace.get(ctx.client.db, &key)?, &mut digits);
     // Two ends that both lie left of the string would else meet at its first bit.
     let crossed = range.end.is_some_and(|end| range.start < 0 && end < range.start);
     let bits = if crossed { 0..0 } else { range.bits(bytes.len()) };
@@ -83,7 +83,7 @@ pub(super) fn bitpos(ctx: &mut CommandCtx<'_>) -> CommandResult {
     };
     let key = ctx.key(1);
     let mut digits = itoa::Buffer::new();
-    let value = ctx.partition.get(ctx.client.db, &key)?;
+    let value = ctx.keyspace.get(ctx.client.db, &key)?;
     let exists = value.is_some();
     let bytes = bytes_of(value, &mut digits);
     // A missing key counts as endless zeros.

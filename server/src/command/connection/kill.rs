@@ -8,6 +8,9 @@ use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
 use crate::conn::Client;
+use crate::input::Core;
+use crate::state::ShardState;
+use crate::survey::Report;
 
 /// What the connections to be closed have in common.
 #[derive(Debug, Default)]
@@ -33,17 +36,14 @@ impl Filter<'_> {
 
 pub(super) fn kill(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let by_address = ctx.args.len() == 3;
-    let filter = if by_address {
-        Filter { address: Some(ctx.args.get(2)), ..Filter::default() }
-    } else {
-        parse(ctx.args)?
-    };
-    let now_ms = ctx.shard.now_ms();
-    let others = ctx.shard.clients.iter().filter(|client| filter.fits(client, now_ms));
-    let others: Vec<_> = others.map(|client| client.conn).collect();
-    let me = !filter.spares_me && filter.fits(ctx.client, now_ms);
-    let killed = others.len() + usize::from(me);
-    others.into_iter().for_each(|conn| ctx.shard.close_other(conn, Close::Now));
+    let filter = parse(ctx.args)?;
+    let me = !filter.spares_me && filter.fits(ctx.client, ctx.shard.now_ms());
+    let elsewhere = ctx.reports().into_iter().map(|report| match report {
+        Report::Count(count) => count,
+        _ => 0,
+    });
+    let elsewhere: usize = elsewhere.sum();
+    let killed = elsewhere + close_all(&filter, ctx.shard) + usize::from(me);
     if me {
         // The reply still leaves.
         ctx.client.close = Some(Close::AfterSends);
@@ -56,7 +56,24 @@ pub(super) fn kill(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Ok(())
 }
 
+/// Closes the clients of a shard that fit, save the one whose command runs.
+fn close_all(filter: &Filter<'_>, shard: &mut ShardState) -> usize {
+    let now_ms = shard.now_ms();
+    let fit = shard.clients.iter().filter(|client| filter.fits(client, now_ms));
+    let fit: Vec<_> = fit.map(|client| client.conn).collect();
+    fit.iter().for_each(|conn| shard.close_other(*conn, Close::Now));
+    fit.len()
+}
+
+/// Closes the clients of another shard than the asking client's.
+pub(super) fn survey(args: Args<'_>, core: &mut Core) -> Report {
+    Report::Count(parse(args).map_or(0, |filter| close_all(&filter, &mut core.state)))
+}
+
 fn parse(args: Args<'_>) -> Result<Filter<'_>, CommandError> {
+    if args.len() == 3 {
+        return Ok(Filter { address: Some(args.get(2)), ..Filter::default() });
+    }
     let mut filter = Filter { spares_me: true, ..Filter::default() };
     let mut index = 2;
     while index < args.len() {

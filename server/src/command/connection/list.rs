@@ -6,6 +6,9 @@ use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
 use crate::conn::Client;
+use crate::input::Core;
+use crate::state::ShardState;
+use crate::survey::Report;
 use crate::resp::Protocol;
 
 /// What kind of connection a client has.
@@ -46,45 +49,78 @@ pub(super) fn info(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Ok(())
 }
 
-pub(super) fn list(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let args = ctx.args;
-    let mut text = Vec::new();
-    match args.len() {
-        2 => write_lines(ctx, &mut text, |_| true),
-        4 if args.is(2, "type") => {
-            let wanted = ClientType::from_word(args.get(3))?;
-            write_lines(ctx, &mut text, |client| ClientType::of(client) == wanted);
+/// Which clients CLIENT LIST is about.
+enum Wanted {
+    All,
+    Kind(ClientType),
+    Ids(Vec<i64>),
+}
+
+impl Wanted {
+    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+        match args.len() {
+            2 => Ok(Self::All),
+            4 if args.is(2, "type") => Ok(Self::Kind(ClientType::from_word(args.get(3))?)),
+            4.. if args.is(2, "id") => {
+                let id = |word| {
+                    encodings::integer::parse_i64(word)
+                        .ok_or(CommandError::new("ERR Invalid client ID"))
+                };
+                Ok(Self::Ids(args.from(3).map(id).collect::<Result<_, _>>()?))
+            }
+            _ => Err(SYNTAX),
         }
-        4.. if args.is(2, "id") => write_by_id(ctx, &mut text)?,
-        _ => return Err(SYNTAX),
     }
+
+    fn fits(&self, client: &Client) -> bool {
+        match self {
+            Self::All => true,
+            Self::Kind(kind) => ClientType::of(client) == *kind,
+            Self::Ids(ids) => ids.contains(&(client.id as i64)),
+        }
+    }
+
+    /// Lines about the clients of a shard that fit, save the one whose command runs.
+    fn lines(&self, state: &ShardState) -> Vec<(u64, Vec<u8>)> {
+        let fit = state.clients.iter().filter(|client| self.fits(client));
+        fit.map(|client| {
+            let mut text = Vec::new();
+            line(client, &Request::default(), state.now_ms(), &mut text);
+            (client.id, text)
+        })
+        .collect()
+    }
+}
+
+/// Describes the clients of another shard than the asking client's.
+pub(super) fn survey(args: Args<'_>, core: &mut Core) -> Report {
+    Report::Clients(Wanted::parse(args).map_or_else(|_| Vec::new(), |it| it.lines(&core.state)))
+}
+
+pub(super) fn list(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let wanted = Wanted::parse(ctx.args)?;
+    let mut lines = wanted.lines(ctx.shard);
+    if wanted.fits(ctx.client) {
+        let mut text = Vec::new();
+        own_line(ctx, &mut text);
+        lines.push((ctx.client.id, text));
+    }
+    for report in ctx.reports() {
+        if let Report::Clients(others) = report {
+            lines.extend(others);
+        }
+    }
+    // In the order in which they came, or were asked for.
+    lines.sort_by_key(|(id, _)| *id);
+    let text = match &wanted {
+        Wanted::Ids(ids) => {
+            let line_of = |id: &i64| lines.iter().find(|(other, _)| *other as i64 == *id);
+            ids.iter().filter_map(line_of).flat_map(|(_, line)| line.clone()).collect()
+        }
+        _ => lines.into_iter().flat_map(|(_, line)| line).collect::<Vec<u8>>(),
+    };
     ctx.reply.verbatim(b"txt", &text);
     Ok(())
-}
-
-fn write_by_id(ctx: &CommandCtx<'_>, text: &mut Vec<u8>) -> CommandResult {
-    for word in ctx.args.from(3) {
-        let id = encodings::integer::parse_i64(word)
-            .ok_or(CommandError::new("ERR Invalid client ID"))?;
-        write_lines(ctx, text, |client| client.id as i64 == id);
-    }
-    Ok(())
-}
-
-/// Lines about the clients that fit, in the order in which they came.
-fn write_lines(ctx: &CommandCtx<'_>, text: &mut Vec<u8>, fits: impl Fn(&Client) -> bool) {
-    let mut found: Vec<&Client> = ctx.shard.clients.iter().filter(|client| fits(client)).collect();
-    if fits(ctx.client) {
-        found.push(ctx.client);
-    }
-    found.sort_by_key(|client| client.id);
-    for client in found {
-        if client.id == ctx.client.id {
-            own_line(ctx, text);
-        } else {
-            line(client, &Request::default(), ctx.shard.now_ms(), text);
-        }
-    }
 }
 
 /// What the line about the client at hand says of the command at hand.

@@ -59,13 +59,13 @@ pub const COMMANDS: &[Command] = &[
     row("ping", -1, flag::FAST, ping)
         .docs(CONNECTION, "1.0.0", "O(1)", "Answers, to show that the server does.")
         .tips(EACH_SHARD),
-    row("quit", -1, OPENING, quit).docs(
+    row("quit", -1, OPENING | flag::IN_MULTI, quit).docs(
         CONNECTION,
         "1.0.0",
         "O(1)",
         "Closes the connection after the replies that it is owed.",
     ),
-    row("reset", 1, OPENING, hello::reset).docs(
+    row("reset", 1, OPENING | flag::IN_MULTI, hello::reset).docs(
         CONNECTION,
         "6.2.0",
         "O(1)",
@@ -102,13 +102,14 @@ const CLIENT: &[Command] = &[
     row("info", 2, OWN, list::info)
         .docs(CONNECTION, "6.2.0", "O(1)", "Describes the connection in one line.")
         .tips(VARYING),
-    row("kill", -3, OPERATOR | flag::ALL_SHARDS, kill::kill).docs(
+    row("kill", -3, OPERATOR, kill::kill).surveyed(kill::survey).docs(
         CONNECTION,
         "2.4.0",
         "O(N) where N is the number of client connections",
         "Closes connections that match an address or filters.",
     ),
-    row("list", -2, OPERATOR | flag::ALL_SHARDS, list::list)
+    row("list", -2, OPERATOR, list::list)
+        .surveyed(list::survey)
         .docs(
             CONNECTION,
             "2.4.0",
@@ -177,7 +178,7 @@ fn select(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if ctx.shard.config.cluster_enabled && number != 0 {
         return Err(CommandError::new("ERR SELECT is not allowed in cluster mode"));
     }
-    let databases = ctx.partition.databases();
+    let databases = ctx.keyspace.databases();
     let db = usize::try_from(number).ok().filter(|db| *db < databases).ok_or(DB_OUT_OF_RANGE)?;
     ctx.client.db = db;
     ctx.reply.ok();

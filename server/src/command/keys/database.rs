@@ -4,7 +4,7 @@ use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, DB_OUT_OF_RANGE, SYNTAX};
 
 pub(super) fn dbsize(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let keys = ctx.partition.len(ctx.client.db);
+    let keys = ctx.keyspace.all().map(|(_, partition)| partition.len(ctx.client.db)).sum();
     ctx.reply.count(keys);
     Ok(())
 }
@@ -21,14 +21,15 @@ fn check_flush_option(ctx: &CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn flushall(ctx: &mut CommandCtx<'_>) -> CommandResult {
     check_flush_option(ctx)?;
-    ctx.partition.flush_all();
+    ctx.keyspace.all_mut().for_each(|share| share.flush_all());
     ctx.reply.ok();
     Ok(())
 }
 
 pub(super) fn flushdb(ctx: &mut CommandCtx<'_>) -> CommandResult {
     check_flush_option(ctx)?;
-    ctx.partition.flush_db(ctx.client.db);
+    let db = ctx.client.db;
+    ctx.keyspace.all_mut().for_each(|share| share.flush_db(db));
     ctx.reply.ok();
     Ok(())
 }
@@ -45,12 +46,12 @@ pub(super) fn swapdb(ctx: &mut CommandCtx<'_>) -> CommandResult {
     }
     let first = number(ctx.args.get(1), CommandError::new("ERR invalid first DB index"))?;
     let second = number(ctx.args.get(2), CommandError::new("ERR invalid second DB index"))?;
-    let databases = ctx.partition.databases();
+    let databases = ctx.keyspace.databases();
     let index = |number: i32| {
         usize::try_from(number).ok().filter(|index| *index < databases).ok_or(DB_OUT_OF_RANGE)
     };
     let (first, second) = (index(first)?, index(second)?);
-    ctx.partition.swap_db(first, second);
+    ctx.keyspace.all_mut().for_each(|share| share.swap_db(first, second));
     ctx.reply.ok();
     Ok(())
 }

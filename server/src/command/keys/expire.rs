@@ -76,7 +76,7 @@ impl Conditions {
 /// The absolute time in milliseconds that argument 2 gives; it may lie before the epoch.
 fn at_ms(ctx: &CommandCtx<'_>, unit: Unit, origin: Origin) -> Result<i64, CommandError> {
     let value = ctx.args.integer(2)?;
-    let origin_ms = if origin == Origin::Now { ctx.partition.now_ms() as i64 } else { 0 };
+    let origin_ms = if origin == Origin::Now { ctx.keyspace.now_ms() as i64 } else { 0 };
     let ms = if unit == Unit::Seconds { value.checked_mul(1000) } else { Some(value) };
     ms.and_then(|ms| ms.checked_add(origin_ms)).ok_or_else(|| {
         CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.entry.name))
@@ -87,7 +87,7 @@ fn set_time(ctx: &mut CommandCtx<'_>, unit: Unit, origin: Origin) -> CommandResu
     let conditions = Conditions::parse(ctx.args)?;
     let at_ms = at_ms(ctx, unit, origin)?;
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let current = ctx.partition.peek_expire_time(db, &key);
+    let current = ctx.keyspace.peek_expire_time(db, &key);
     let allowed = current
         .is_some_and(|current| conditions.allow(current.map(|current| current as i64), at_ms));
     if !allowed {
@@ -95,7 +95,7 @@ fn set_time(ctx: &mut CommandCtx<'_>, unit: Unit, origin: Origin) -> CommandResu
         return Ok(());
     }
     // A time that is over deletes the key, however long it is over.
-    ctx.partition.expire_at(db, &key, at_ms.max(0) as u64)?;
+    ctx.keyspace.expire_at(db, &key, at_ms.max(0) as u64)?;
     ctx.reply.integer(1);
     Ok(())
 }
@@ -119,11 +119,11 @@ pub(super) fn pexpireat(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// Answers the key's time; -1 without one, -2 without the key. Seconds are rounded.
 fn answer_time(ctx: &mut CommandCtx<'_>, unit: Unit, origin: Origin) -> CommandResult {
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let answer = match ctx.partition.expire_time(db, &key) {
+    let answer = match ctx.keyspace.expire_time(db, &key) {
         None => -2,
         Some(None) => -1,
         Some(Some(at_ms)) => {
-            let origin_ms = if origin == Origin::Now { ctx.partition.now_ms() } else { 0 };
+            let origin_ms = if origin == Origin::Now { ctx.keyspace.now_ms() } else { 0 };
             let ms = at_ms.saturating_sub(origin_ms);
             let value = if unit == Unit::Seconds { (ms + 500) / 1000 } else { ms };
             value as i64
@@ -151,7 +151,7 @@ pub(super) fn pexpiretime(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn persist(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let changed = ctx.partition.persist(ctx.client.db, &key);
+    let changed = ctx.keyspace.persist(ctx.client.db, &key);
     ctx.reply.integer(i64::from(changed));
     Ok(())
 }

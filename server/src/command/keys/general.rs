@@ -1,6 +1,6 @@
 //! DEL, EXISTS, TYPE, TOUCH, RENAME, COPY, MOVE.
 
-use engine::{DeleteCause, Transfer};
+use engine::{DeleteCause, Origin, Transfer};
 
 use crate::command::args::Cursor;
 use crate::command::dispatch::{CommandCtx, CommandResult};
@@ -13,7 +13,7 @@ pub(super) fn del(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let mut deleted = 0;
     for index in 1..ctx.args.len() {
         let key = ctx.key(index);
-        deleted += i64::from(ctx.partition.delete(ctx.client.db, &key, DeleteCause::Command));
+        deleted += i64::from(ctx.keyspace.of(&key).delete(ctx.client.db, &key, DeleteCause::Command));
     }
     ctx.reply.integer(deleted);
     Ok(())
@@ -25,8 +25,8 @@ fn count(ctx: &mut CommandCtx<'_>, touch: bool) -> CommandResult {
     for index in 1..ctx.args.len() {
         let key = ctx.key(index);
         let db = ctx.client.db;
-        let exists =
-            if touch { ctx.partition.touch_key(db, &key) } else { ctx.partition.exists(db, &key) };
+        let partition = ctx.keyspace.of(&key);
+        let exists = if touch { partition.touch_key(db, &key) } else { partition.exists(db, &key) };
         found += usize::from(exists);
     }
     ctx.reply.count(found);
@@ -39,13 +39,13 @@ pub(super) fn exists(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn touch(ctx: &mut CommandCtx<'_>) -> CommandResult {
     // The command's only purpose prevails over CLIENT NO-TOUCH.
-    ctx.partition.no_touch = false;
+    ctx.keyspace.set_no_touch(false);
     count(ctx, true)
 }
 
 pub(super) fn type_of(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let found = ctx.partition.type_of(ctx.client.db, &key);
+    let found = ctx.keyspace.type_of(ctx.client.db, &key);
     ctx.reply.status(found.map_or("none", |value_type| value_type.name()));
     Ok(())
 }
@@ -65,7 +65,14 @@ pub(super) fn renamenx(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// Renames; `false`: the other name is taken.
 fn rename_to(ctx: &mut CommandCtx<'_>, replace: bool) -> Result<bool, CommandError> {
     let (from, to) = (ctx.key(1), ctx.key(2));
-    match ctx.partition.rename(ctx.client.db, &from, &to, replace)? {
+    let db = ctx.client.db;
+    let outcome = match ctx.keyspace.pair(&from, &to) {
+        None => ctx.keyspace.of(&from).rename(db, &from, &to, replace)?,
+        Some((source, target)) => {
+            source.transfer(db, &from, (target, db, &to), replace, Origin::Rename)?
+        }
+    };
+    match outcome {
         Transfer::SourceMissing => Err(NO_SUCH_KEY),
         outcome => Ok(outcome == Transfer::Done),
     }
@@ -108,7 +115,7 @@ impl CopyArgs {
 
 pub(super) fn copy(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let db = ctx.client.db;
-    let parsed = CopyArgs::parse(ctx.args.cursor(3), db, ctx.partition.databases())?;
+    let parsed = CopyArgs::parse(ctx.args.cursor(3), db, ctx.keyspace.databases())?;
     if ctx.shard.config.cluster_enabled && (db != 0 || parsed.db != 0) {
         return Err(CommandError::new(
             "ERR Copying to another database is not allowed in cluster mode",
@@ -118,7 +125,12 @@ pub(super) fn copy(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if parsed.db == db && from.bytes == to.bytes {
         return Err(SAME_OBJECT);
     }
-    let outcome = ctx.partition.copy(db, &from, parsed.db, &to, parsed.replace)?;
+    let outcome = match ctx.keyspace.pair(&from, &to) {
+        None => ctx.keyspace.of(&from).copy(db, &from, parsed.db, &to, parsed.replace)?,
+        Some((source, target)) => {
+            source.transfer(db, &from, (target, parsed.db, &to), parsed.replace, Origin::Copy)?
+        }
+    };
     ctx.reply.integer(i64::from(outcome == Transfer::Done));
     Ok(())
 }
@@ -128,11 +140,11 @@ pub(super) fn move_key(ctx: &mut CommandCtx<'_>) -> CommandResult {
         return Err(CommandError::new("ERR MOVE is not allowed in cluster mode"));
     }
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let to_db = database(ctx.args.get(2), ctx.partition.databases())?;
+    let to_db = database(ctx.args.get(2), ctx.keyspace.databases())?;
     if to_db == db {
         return Err(SAME_OBJECT);
     }
-    let outcome = ctx.partition.move_key(db, &key, to_db)?;
+    let outcome = ctx.keyspace.move_key(db, &key, to_db)?;
     ctx.reply.integer(i64::from(outcome == Transfer::Done));
     Ok(())
 }

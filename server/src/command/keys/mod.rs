@@ -169,7 +169,8 @@ pub const COMMANDS: &[Command] = &[
             "Lists the keys whose names match a pattern.",
         )
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
-    whole("scan", -2, flag::READONLY, scan::scan)
+    row("scan", -2, flag::READONLY, scan::scan, &[])
+        .placed(scan::place_scan)
         .docs(
             Group::Generic,
             "2.8.0",

@@ -40,7 +40,7 @@ pub(super) fn help(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// Whether the key of an OBJECT subcommand exists; answers null if not.
 fn found(ctx: &mut CommandCtx<'_>) -> bool {
     let key = ctx.key(2);
-    let found = ctx.partition.exists(ctx.client.db, &key);
+    let found = ctx.keyspace.exists(ctx.client.db, &key);
     if !found {
         ctx.reply.null();
     }
@@ -50,7 +50,7 @@ fn found(ctx: &mut CommandCtx<'_>) -> bool {
 pub(super) fn encoding(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(2);
     if found(ctx)
-        && let Some(encoding) = ctx.partition.encoding(ctx.client.db, &key)
+        && let Some(encoding) = ctx.keyspace.encoding(ctx.client.db, &key)
     {
         ctx.reply.bulk(encoding.as_bytes());
     }
@@ -65,7 +65,7 @@ pub(super) fn freq(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if !ctx.shard.config.maxmemory_policy.is_lfu() {
         return Err(NOT_LFU);
     }
-    let frequency = ctx.partition.frequency(ctx.client.db, &key);
+    let frequency = ctx.keyspace.frequency(ctx.client.db, &key);
     ctx.reply.integer(i64::from(frequency.unwrap_or(0)));
     Ok(())
 }
@@ -78,7 +78,7 @@ pub(super) fn idletime(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if ctx.shard.config.maxmemory_policy.is_lfu() {
         return Err(IS_LFU);
     }
-    let idle_s = ctx.partition.idle_seconds(ctx.client.db, &key);
+    let idle_s = ctx.keyspace.idle_seconds(ctx.client.db, &key);
     ctx.reply.integer(idle_s.unwrap_or(0) as i64);
     Ok(())
 }
@@ -93,7 +93,7 @@ pub(super) fn refcount(ctx: &mut CommandCtx<'_>) -> CommandResult {
 pub(super) fn dump(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let compress = ctx.shard.config.rdbcompression;
-    let Some(value) = ctx.partition.get(ctx.client.db, &key)? else {
+    let Some(value) = ctx.keyspace.get(ctx.client.db, &key)? else {
         ctx.reply.null();
         return Ok(());
     };

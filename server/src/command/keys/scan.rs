@@ -1,10 +1,14 @@
 //! KEYS, SCAN, RANDOMKEY.
 
 use encodings::glob::Case;
+use engine::ScanCursor;
 
 use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, NOT_AN_INTEGER, SYNTAX};
+use crate::conn::Client;
+use crate::input::Needs;
+use crate::keyspace::Keyspace;
 use crate::resp::Reply;
 
 /// Keys that a call of SCAN looks at unless COUNT says otherwise.
@@ -28,12 +32,14 @@ pub(super) fn keys(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let pattern = Pattern::new(ctx.args.get(1));
     let start = ctx.reply.defer();
     let mut found = 0;
-    ctx.partition.for_each_key(ctx.client.db, |key, _| {
-        if pattern.matches(key) {
-            ctx.reply.bulk(key);
-            found += 1;
-        }
-    });
+    for (_, partition) in ctx.keyspace.all() {
+        partition.for_each_key(ctx.client.db, |key, _| {
+            if pattern.matches(key) {
+                ctx.reply.bulk(key);
+                found += 1;
+            }
+        });
+    }
     ctx.reply.finish_array(start, found);
     Ok(())
 }
@@ -93,7 +99,7 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let mut keys = Reply::new(ctx.shard.take_buffer(), ctx.reply.protocol());
     let (mut found, mut due_keys) = (0, Vec::new());
     let db = ctx.client.db;
-    let next = ctx.partition.scan_with_due(db, cursor, parsed.count, |key, value_type, due| {
+    let next = ctx.keyspace.scan_with_due(db, cursor, parsed.count, |key, value_type, due| {
         if due {
             due_keys.push(key.to_vec());
         } else if parsed.wants(key, value_type.name()) {
@@ -103,9 +109,10 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
     });
     for key in &due_keys {
         // Looking at a key whose time is over lets it go.
-        let key = ctx.partition.key(key);
-        ctx.partition.holds(db, &key);
+        let key = ctx.keyspace.key(key);
+        ctx.keyspace.holds(db, &key);
     }
+    let next = if next == 0 { start_of_next_shard(ctx.keyspace) } else { next };
     ctx.reply.array(2);
     ctx.reply.bulk_integer(next as i64);
     ctx.reply.array(found);
@@ -115,16 +122,50 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Ok(())
 }
 
+/// A walk goes through the shards one after another: where it goes on after the selected one.
+fn start_of_next_shard(keyspace: &Keyspace) -> u64 {
+    let next = keyspace.selected() + 1;
+    if keyspace.own_only || next == keyspace.shards() {
+        return 0;
+    }
+    ScanCursor { shard: next as u8, ..ScanCursor::default() }.encode()
+}
+
+/// A call of SCAN works on the shard that its cursor names.
+pub(super) fn place_scan(args: Args<'_>, _: &Client, shards: usize) -> Needs {
+    let cursor = args.len().checked_sub(2).and_then(|_| parse_cursor(args.get(1)));
+    let shard = usize::from(ScanCursor::decode(cursor.unwrap_or_default()).shard);
+    Needs::One(shard.min(shards - 1))
+}
+
 pub(super) fn randomkey(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let random = ctx.shard.random();
     let mut key = ctx.shard.take_buffer();
-    if ctx.partition.random_key(ctx.client.db, random, &mut key) {
+    if pick(ctx, random, &mut key) {
         ctx.reply.bulk(&key);
     } else {
         ctx.reply.null();
     }
     ctx.shard.give_buffer(key);
     Ok(())
+}
+
+/// Puts a random key into `key`: of a shard picked by its number of keys, or of the next one where
+/// all that it had were due.
+fn pick(ctx: &mut CommandCtx<'_>, random: u64, key: &mut Vec<u8>) -> bool {
+    let db = ctx.client.db;
+    let lens: Vec<usize> = ctx.keyspace.all().map(|(_, partition)| partition.len(db)).collect();
+    let total: usize = lens.iter().sum();
+    let mut rank = ((u128::from(random.rotate_left(32)) * total as u128) >> 64) as usize;
+    let first = lens.iter().position(|len| {
+        let here = rank < *len;
+        rank = rank.saturating_sub(*len);
+        here
+    });
+    let first = first.unwrap_or(0);
+    let mut shares: Vec<_> = ctx.keyspace.all_mut().collect();
+    shares.rotate_left(first);
+    shares.into_iter().any(|share| share.partition.random_key(db, random, key))
 }
 
 #[cfg(test)]

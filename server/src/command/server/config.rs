@@ -68,7 +68,8 @@ pub(super) fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
     changed.map_err(refusal)?;
     // What follows in the pipeline runs under the new configuration already.
     ctx.shard.refresh_config();
-    crate::start::configure_partition(ctx.partition, &ctx.shard.config);
+    let share = ctx.keyspace.share_mut(ctx.shard.index);
+    crate::start::configure_partition(&mut share.partition, &ctx.shard.config);
     ctx.reply.ok();
     Ok(())
 }
@@ -109,7 +110,9 @@ fn take_effect(old: &Config, config: &Config, pairs: &[(&[u8], &[u8])]) -> Resul
 pub(super) fn resetstat(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.shard.stats_version = ctx.shard.process.reset_stats();
     ctx.shard.stats.reset();
-    ctx.partition.reset_stats();
+    let share = ctx.keyspace.share_mut(ctx.shard.index);
+    share.stats_version = ctx.shard.stats_version;
+    share.partition.reset_stats();
     ctx.reply.ok();
     Ok(())
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use engine::{SetCondition, SetOptions};
+use engine::{Partition, SetCondition, SetOptions};
 
 use super::digest;
 use crate::command::dispatch::{CommandCtx, CommandResult};
@@ -17,10 +17,6 @@ const NOT_ALLOWED: CommandError = CommandError::new(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
      run it from a local connection, otherwise you need to set this option in the configuration \
      file, and then restart the server.",
-);
-
-const OTHER_SHARDS: CommandError = CommandError::new(
-    "ERR this DEBUG subcommand over several shards is not supported yet; start with shards 1",
 );
 
 const HELP: &[&str] = &[
@@ -127,24 +123,19 @@ fn sleep(ctx: &mut CommandCtx<'_>) {
 
 fn set_active_expire(ctx: &mut CommandCtx<'_>) {
     let on = ctx.args.integer(2).is_ok_and(|value| value != 0);
-    ctx.partition.active_expire = on;
+    ctx.keyspace.all_mut().for_each(|share| share.partition.active_expire = on);
     ctx.reply.ok();
 }
 
-/// Refuses what would see one shard's keys only.
-fn needs_one_shard(ctx: &CommandCtx<'_>) -> CommandResult {
-    if ctx.shard.process.shards > 1 { Err(OTHER_SHARDS) } else { Ok(()) }
-}
-
 fn object(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    needs_one_shard(ctx)?;
-    let key = ctx.partition.key(ctx.args.get(2));
+    let key = ctx.keyspace.key(ctx.args.get(2));
     let db = ctx.client.db;
-    let encoding = ctx.partition.encoding(db, &key).ok_or(NO_SUCH_KEY)?;
-    let idle_s = ctx.partition.idle_seconds(db, &key).unwrap_or(0);
+    let partition = ctx.keyspace.of(&key);
+    let encoding = partition.encoding(db, &key).ok_or(NO_SUCH_KEY)?;
+    let idle_s = partition.idle_seconds(db, &key).unwrap_or(0);
     let used_s = (ctx.shard.now_ms() / 1000).saturating_sub(idle_s) & 0xff_ffff;
     let compress = ctx.shard.config.rdbcompression;
-    let len = match ctx.partition.peek(db, &key)? {
+    let len = match partition.peek(db, &key)? {
         Some(value) => {
             let mut output = Vec::new();
             value.with_text(|text| encodings::rdb::write_string(&mut output, text, compress));
@@ -161,22 +152,19 @@ fn object(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 fn data_set_digest(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    needs_one_shard(ctx)?;
-    ctx.reply.status(&digest::data_set(ctx.partition).hex());
+    ctx.reply.status(&digest::data_set(ctx.keyspace).hex());
     Ok(())
 }
 
 fn value_digests(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    needs_one_shard(ctx)?;
     ctx.reply.array(ctx.args.len() - 2);
     for name in ctx.args.from(2) {
-        ctx.reply.status(&digest::value(ctx.partition, ctx.client.db, name).hex());
+        ctx.reply.status(&digest::value(ctx.keyspace.of(&ctx.keyspace.key(name)), ctx.client.db, name).hex());
     }
     Ok(())
 }
 
 fn populate(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    needs_one_shard(ctx)?;
     let args = ctx.args;
     let number = |index: usize| {
         let value = encodings::integer::parse_i64(args.get(index));
@@ -193,9 +181,9 @@ fn populate(ctx: &mut CommandCtx<'_>) -> CommandResult {
         if let Some(len) = len.filter(|len| *len > 0) {
             value.resize(len, 0);
         }
-        let key = ctx.partition.key(&name);
+        let key = ctx.keyspace.key(&name);
         let options = SetOptions { condition: SetCondition::IfMissing, ..SetOptions::default() };
-        ctx.partition.set(ctx.client.db, &key, &value, options)?;
+        ctx.keyspace.of(&key).set(ctx.client.db, &key, &value, options)?;
     }
     ctx.reply.ok();
     Ok(())
@@ -263,16 +251,18 @@ fn table_figures(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let db = i32::try_from(db).map_err(|_| NOT_AN_INTEGER)?;
     let db = usize::try_from(db)
         .ok()
-        .filter(|db| *db < ctx.partition.databases())
+        .filter(|db| *db < ctx.keyspace.databases())
         .ok_or(CommandError::new("ERR Out of range database"))?;
-    let memory = ctx.partition.memory();
+    let sum = |of: fn(&Partition, usize) -> usize| -> usize {
+        ctx.keyspace.all().map(|(_, partition)| of(partition, db)).sum()
+    };
     let text = format!(
         "[Dictionary HT]\n number of elements: {}\n index bytes of all databases: {}\n[Expires HT]\n \
          number of elements: {}\n index bytes of all databases: {}\n",
-        ctx.partition.len(db),
-        memory.index,
-        ctx.partition.expires_len(db),
-        memory.expire
+        sum(Partition::len),
+        sum(|partition, _| partition.memory().index),
+        sum(Partition::expires_len),
+        sum(|partition, _| partition.memory().expire)
     );
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())

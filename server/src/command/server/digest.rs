@@ -13,6 +13,8 @@
 use engine::{Partition, StringValue};
 use sha1::{Digest, Sha1};
 
+use crate::keyspace::Keyspace;
+
 /// A sum in the making.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum([u8; 20]);
@@ -34,20 +36,23 @@ impl Sum {
     }
 }
 
-/// The sum of all databases.
-pub(super) fn data_set(partition: &mut Partition) -> Sum {
+/// The sum of all databases, over all partitions that hold them.
+pub(super) fn data_set(keyspace: &mut Keyspace) -> Sum {
     let mut sum = Sum::default();
-    for db in 0..partition.databases() {
-        if partition.is_empty(db) {
+    for db in 0..keyspace.databases() {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for (_, partition) in keyspace.all() {
+            partition.for_each_key(db, |name, _| names.push(name.to_vec()));
+        }
+        if names.is_empty() {
             continue;
         }
         sum.mix(&(db as u32).to_be_bytes());
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        partition.for_each_key(db, |name, _| names.push(name.to_vec()));
         for name in names {
             let mut key_sum = Sum::default();
             key_sum.mix(&name);
-            add_value(&mut key_sum, partition, db, &name);
+            let key = keyspace.key(&name);
+            add_value(&mut key_sum, keyspace.of(&key), db, &name);
             sum.xor(&key_sum.0);
         }
     }

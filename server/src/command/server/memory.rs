@@ -44,7 +44,7 @@ pub(super) fn usage(ctx: &mut CommandCtx<'_>) -> CommandResult {
         }
     }
     let key = ctx.key(2);
-    match ctx.partition.memory_usage(ctx.client.db, &key) {
+    match ctx.keyspace.memory_usage(ctx.client.db, &key) {
         Some(bytes) => ctx.reply.count(bytes),
         None => ctx.reply.null(),
     }
@@ -52,11 +52,13 @@ pub(super) fn usage(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 pub(super) fn purge(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let mut steps = 0;
-    ctx.partition.maintain(&mut || {
-        steps += 1;
-        steps < PURGE_STEPS_MAX
-    });
+    for share in ctx.keyspace.all_mut() {
+        let mut steps = 0;
+        share.partition.maintain(&mut || {
+            steps += 1;
+            steps < PURGE_STEPS_MAX
+        });
+    }
     ctx.reply.ok();
     Ok(())
 }
@@ -72,7 +74,7 @@ pub(super) fn malloc_stats(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 pub(super) fn stats(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let figures = Figures::of_process(ctx.shard, ctx.partition, ctx.client);
+    let figures = Figures::of_process(ctx);
     let start = ctx.reply.defer();
     let mut fields = Fields { reply: &mut *ctx.reply, len: 0 };
     fields.write(&figures);
@@ -180,7 +182,7 @@ impl Fields<'_> {
 const DOCTOR_LEN_MIN: u64 = 5 << 20;
 
 pub(super) fn doctor(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let figures = Figures::of_process(ctx.shard, ctx.partition, ctx.client);
+    let figures = Figures::of_process(ctx);
     let text = diagnosis(&figures, system::resident_bytes());
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())

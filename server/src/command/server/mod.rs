@@ -12,6 +12,8 @@ mod shutdown;
 mod slowlog;
 
 use super::dispatch::{CommandCtx, CommandResult};
+use crate::figures::Figures;
+
 use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
 
 const SERVER: Group = Group::Server;
@@ -54,14 +56,15 @@ pub const COMMANDS: &[Command] = &[
         "Depends on subcommand.",
         "Shows and changes the configuration.",
     ),
-    row("debug", -2, OPERATOR_ALONE, debug::debug).docs(
+    row("debug", -2, OPERATOR_ALONE | flag::ALL_SHARDS, debug::debug).docs(
         SERVER,
         "1.0.0",
         "Depends on subcommand.",
         "Looks behind the scenes, for tests of the server.",
     ),
-    row("info", -1, ALWAYS, info::info)
+    row("info", -1, ALWAYS | flag::OWN_SHARE, info::info)
         .acl(acl::DANGEROUS)
+        .surveyed(Figures::survey)
         .docs(SERVER, "1.0.0", "O(1)", "Describes the state of the server in figures.")
         .tips(SHARDS_REPORT),
     Command::container("memory", MEMORY).docs(
@@ -153,7 +156,7 @@ const CONFIG: &[Command] = &[
         "Shows the values of directives.",
     ),
     row("help", 2, ALWAYS, config::help).docs(SERVER, "5.0.0", "O(1)", "Lists the subcommands."),
-    row("resetstat", 2, OPERATOR_ALONE, config::resetstat)
+    row("resetstat", 2, OPERATOR_ALONE | flag::OWN_SHARE, config::resetstat)
         .docs(SERVER, "2.0.0", "O(1)", "Sets the counters of INFO to zero.")
         .tips(EACH_NODE),
     row("rewrite", 2, OPERATOR_ALONE, config::rewrite)
@@ -164,7 +167,7 @@ const CONFIG: &[Command] = &[
             "Writes the configuration to the file that it was read from.",
         )
         .tips(EACH_NODE),
-    row("set", -4, OPERATOR_ALONE, config::set)
+    row("set", -4, OPERATOR_ALONE | flag::OWN_SHARE, config::set)
         .docs(
             SERVER,
             "2.0.0",
@@ -176,7 +179,8 @@ const CONFIG: &[Command] = &[
 
 /// The subcommands of MEMORY.
 const MEMORY: &[Command] = &[
-    row("doctor", 2, 0, memory::doctor)
+    row("doctor", 2, flag::OWN_SHARE, memory::doctor)
+        .surveyed(Figures::survey)
         .docs(SERVER, "4.0.0", "O(1)", "Tells in words what is odd about the use of memory.")
         .tips(SHARDS_REPORT),
     row("help", 2, ALWAYS, memory::help).docs(SERVER, "4.0.0", "O(1)", "Lists the subcommands."),
@@ -188,7 +192,7 @@ const MEMORY: &[Command] = &[
             "Shows the general allocator's own report.",
         )
         .tips(SHARDS_REPORT),
-    row("purge", 2, 0, memory::purge)
+    row("purge", 2, flag::ALL_SHARDS, memory::purge)
         .docs(
             SERVER,
             "4.0.0",
@@ -196,7 +200,8 @@ const MEMORY: &[Command] = &[
             "Gives memory that is not in use back to the system.",
         )
         .tips(EACH_SHARD),
-    row("stats", 2, 0, memory::stats)
+    row("stats", 2, flag::OWN_SHARE, memory::stats)
+        .surveyed(Figures::survey)
         .docs(SERVER, "4.0.0", "O(1)", "Shows the use of memory in figures.")
         .tips(SHARDS_REPORT),
     row("usage", -3, flag::READONLY, memory::usage).keys(&[KeySpec::one(2, key::RO)]).docs(

@@ -27,9 +27,31 @@ pub(super) fn clients(source: &Source<'_>, report: &mut Report) {
 /// Shards take the place of Redis's threads.
 pub(super) fn threads(source: &Source<'_>, report: &mut Report) {
     let ticks = source.figures.stats.ticks;
-    for (shard, clients) in source.figures.shard_clients.iter().enumerate() {
+    for shard in &source.figures.shards {
         report.format(format_args!(
-            "io_thread_{shard}:clients={clients},reads={ticks},writes={ticks}"
+            "io_thread_{}:clients={},reads={ticks},writes={ticks}",
+            shard.index, shard.clients
+        ));
+    }
+}
+
+/// Each shard by itself, with what lending its share to others cost.
+pub(super) fn shards(source: &Source<'_>, report: &mut Report) {
+    for shard in &source.figures.shards {
+        let (sum, median, p99) = shard.lent_cycles;
+        report.format(format_args!(
+            "shard_{}:clients={},keys={},used_memory={},commands={},reservations={},lendings={},\
+             lent_usec={},lent_usec_p50={},lent_usec_p99={}",
+            shard.index,
+            shard.clients,
+            shard.keys,
+            shard.used_memory,
+            shard.commands,
+            shard.reservations,
+            shard.lendings,
+            clock::to_us(sum),
+            clock::to_us(median),
+            clock::to_us(p99)
         ));
     }
 }

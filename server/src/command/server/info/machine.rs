@@ -70,7 +70,7 @@ pub(super) fn persistence(source: &Source<'_>, report: &mut Report) {
     ]);
     report.line("current_fork_perc", "0.00");
     report.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    report.line("rdb_changes_since_last_save", source.ctx.partition.dirty());
+    report.line("rdb_changes_since_last_save", source.figures.changes);
     report.line("rdb_bgsave_in_progress", 0);
     report.line("rdb_last_save_time", started_s);
     report.line("rdb_last_bgsave_status", "ok");

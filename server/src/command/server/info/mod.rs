@@ -60,6 +60,7 @@ const SECTIONS: &[Section] = &[
     section("errorstats", "Errorstats", ByDefault, activity::error_stats),
     section("latencystats", "Latencystats", All, activity::latency_stats),
     section("cluster", "Cluster", ByDefault, machine::cluster),
+    section("shards", "Shards", ByDefault, activity::shards),
     section("keyspace", "Keyspace", ByDefault, activity::keyspace),
     section("keysizes", "Keysizes", ByDefault, |_, _| {}),
     section("debug", "Debug", Named, activity::debug),
@@ -95,7 +96,7 @@ impl Report {
 }
 
 pub(super) fn info(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let figures = Figures::of_process(ctx.shard, ctx.partition, ctx.client);
+    let figures = Figures::of_process(ctx);
     let source = Source { ctx, figures };
     let mut report = Report::default();
     let wanted = |section: &&Section| {

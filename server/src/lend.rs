@@ -1,0 +1,180 @@
+//! Commands over several shards: borrowing the shares of others, lending the own one.
+//!
+//! A client whose next request needs shares that are elsewhere stalls. The shard makes one
+//! reservation for all such clients of a tick; when the shares have come, they run one after
+//! another, each as far as the shares reach, and the shares go back. See [`crate::reserve`] for the
+//! order in which shards lend.
+
+use std::collections::VecDeque;
+
+use netback::ConnId;
+
+use crate::clock;
+use crate::conn::{Client, Stall};
+use crate::fabric::PeerMessage;
+use crate::input::Core;
+use crate::keyspace::{ShardSet, Share};
+
+/// Clients of one reservation are served for this long at most; who is left takes part in the
+/// next one.
+const SERVE_BUDGET_US: u64 = 1000;
+
+/// A shard's part in lending.
+#[derive(Default)]
+pub struct Lending {
+    /// Clients that need shares of others, with all that they need.
+    stalled: Vec<(ConnId, ShardSet)>,
+    /// The reservation under way.
+    open: Option<Reservation>,
+    /// When the own share was lent, by the cycle counter.
+    lent_at: Option<u64>,
+    /// Clients whose next request needs the own share while it is lent.
+    awaiting_own: Vec<ConnId>,
+    /// Requests of other shards that came while the own share was lent.
+    deferred: VecDeque<(usize, PeerMessage)>,
+}
+
+struct Reservation {
+    set: ShardSet,
+    clients: Vec<(ConnId, ShardSet)>,
+}
+
+impl Lending {
+    /// Whether something may be possible without a message from a peer.
+    pub fn is_pending(&self) -> bool {
+        self.open.is_none() && !self.stalled.is_empty()
+    }
+}
+
+impl Core {
+    /// Makes a share that is here follow the configuration.
+    pub fn follow_config(&mut self, shard: usize) {
+        let version = self.state.config_version;
+        if !self.keyspace.has(shard) {
+            return;
+        }
+        let share = self.keyspace.share_mut(shard);
+        if share.config_version == version {
+            return;
+        }
+        share.config_version = version;
+        crate::start::configure_partition(&mut share.partition, &self.state.config);
+        let stats_version = self.state.process.stats_version();
+        if share.stats_version != stats_version {
+            share.stats_version = stats_version;
+            share.partition.reset_stats();
+        }
+        if self.state.stats_version != stats_version {
+            self.state.stats_version = stats_version;
+            self.state.stats.reset();
+        }
+    }
+
+    /// Has a client wait until the shares of a set are here.
+    pub(crate) fn await_shares(&mut self, client: &mut Client, set: ShardSet) {
+        client.stall = Some(Stall::Shares);
+        self.lending.stalled.push((client.conn, set));
+    }
+
+    /// Has a client wait until the own share is back.
+    pub(crate) fn await_own_share(&mut self, client: &mut Client) {
+        client.stall = Some(Stall::Shares);
+        self.lending.awaiting_own.push(client.conn);
+    }
+
+    /// Takes a message of another shard. What needs the own share is kept while that is lent.
+    pub fn told(&mut self, from: usize, message: PeerMessage) {
+        match message {
+            PeerMessage::Request(_) | PeerMessage::Survey { .. }
+                if self.keyspace.own().is_none() =>
+            {
+                self.lending.deferred.push_back((from, message));
+            }
+            PeerMessage::Request(request) => self.run_remote(from, request),
+            PeerMessage::Answer(conn, bytes) => self.answered(from, conn, bytes),
+            PeerMessage::Share(shard, share) => self.take_share(shard, share),
+            PeerMessage::Survey { conn, part, bytes } => self.report(from, conn, part, &bytes),
+            PeerMessage::Report { conn, part, report } => self.reported(conn, part, report),
+        }
+    }
+
+    /// Takes a share that comes home or is lent to this shard.
+    pub fn take_share(&mut self, shard: usize, mut share: Box<Share>) {
+        share.partition.set_now(self.state.now_ms());
+        self.keyspace.put(shard, share);
+        self.follow_config(shard);
+        if shard != self.state.index {
+            return;
+        }
+        let lent_at = self.lending.lent_at.take().unwrap_or_default();
+        self.state.stats.lent(clock::elapsed(lent_at, clock::cycles()));
+        for (from, message) in std::mem::take(&mut self.lending.deferred) {
+            self.told(from, message);
+        }
+        for conn in std::mem::take(&mut self.lending.awaiting_own) {
+            self.resume(conn);
+        }
+    }
+
+    /// Does what the queues of reservations allow: lends the own share, makes a reservation for the
+    /// clients that wait for one, and serves those whose shares have come.
+    pub fn work_on_reservations(&mut self) {
+        self.lend();
+        if self.lending.open.is_none() && !self.lending.stalled.is_empty() {
+            self.open_reservation();
+        }
+        if self.may_serve() {
+            self.serve_reservation();
+            self.lend();
+        }
+    }
+
+    fn lend(&mut self) {
+        let own = self.state.index;
+        let head = self.state.process.reservations.head(own);
+        let Some(coordinator) = head.filter(|coordinator| *coordinator != own) else { return };
+        if let Some(share) = self.keyspace.take(own) {
+            self.lending.lent_at = Some(clock::cycles());
+            self.state.outgoing[coordinator].push(PeerMessage::Share(own, share));
+        }
+    }
+
+    fn open_reservation(&mut self) {
+        let clients = std::mem::take(&mut self.lending.stalled);
+        let mut set = ShardSet::default();
+        clients.iter().for_each(|(_, needs)| set.unite(*needs));
+        self.state.process.reservations.enter(self.state.index, &set);
+        self.state.wake.unite(set);
+        self.lending.open = Some(Reservation { set, clients });
+    }
+
+    fn may_serve(&self) -> bool {
+        let own = self.state.index;
+        self.lending.open.as_ref().is_some_and(|open| {
+            let my_turn = !open.set.contains(own)
+                || self.state.process.reservations.head(own) == Some(own);
+            my_turn && self.keyspace.has_all(&open.set)
+        })
+    }
+
+    fn serve_reservation(&mut self) {
+        let Some(open) = self.lending.open.take() else { return };
+        let own = self.state.index;
+        let (began, budget) = (clock::cycles(), clock::from_us(SERVE_BUDGET_US));
+        for (conn, needs) in open.clients {
+            if clock::elapsed(began, clock::cycles()) < budget {
+                self.resume(conn);
+            } else {
+                self.lending.stalled.push((conn, needs));
+            }
+        }
+        self.state.stats.reservations += 1;
+        self.state.process.reservations.leave(own, &open.set);
+        for shard in open.set.iter().filter(|shard| *shard != own) {
+            if let Some(share) = self.keyspace.take(shard) {
+                self.state.outgoing[shard].push(PeerMessage::Share(shard, share));
+            }
+        }
+        self.keyspace.select(own);
+    }
+}

@@ -1,0 +1,180 @@
+//! Transactions: what a client has queued, and the keys that it watches.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::command::args::KeptArgs;
+use crate::command::table::Entry;
+use crate::conn::Client;
+use crate::input::Needs;
+
+/// Commands between MULTI and EXEC.
+#[derive(Debug)]
+pub struct Multi {
+    /// In their order.
+    pub queued: Vec<Queued>,
+    /// The shares that they need together.
+    pub(crate) needs: Needs,
+    /// One was refused, so EXEC will refuse all.
+    pub aborted: bool,
+    /// Bytes of all requests.
+    pub bytes: usize,
+}
+
+/// One queued command.
+#[derive(Debug)]
+pub struct Queued {
+    /// Its request.
+    pub args: KeptArgs,
+    /// Its row.
+    pub entry: &'static Entry,
+}
+
+impl Multi {
+    /// Nothing queued.
+    pub fn new() -> Self {
+        Self { queued: Vec::new(), needs: Needs::Nothing, aborted: false, bytes: 0 }
+    }
+
+    /// Requests of the commands that other shards have a part in.
+    pub(crate) fn surveyed(&self) -> impl Iterator<Item = &[u8]> {
+        let surveyed = self.queued.iter().filter(|queued| queued.entry.command.survey.is_some());
+        surveyed.map(|queued| queued.args.wire())
+    }
+}
+
+/// The keys that a client watches. The mark is set by whoever changes one of them; dropping this
+/// ends the watch, and the shares forget it in time.
+#[derive(Debug)]
+pub struct Watch {
+    /// A watched key has changed.
+    dirty: Arc<AtomicBool>,
+    /// The shares of the keys.
+    pub(crate) needs: Needs,
+    /// Database and name of each.
+    pub keys: Vec<(usize, Box<[u8]>)>,
+}
+
+impl Watch {
+    /// A watch of no key yet.
+    pub fn new() -> Self {
+        Self { dirty: Arc::default(), needs: Needs::Nothing, keys: Vec::new() }
+    }
+
+    /// Whether a watched key has changed.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire)
+    }
+}
+
+impl Client {
+    /// The shares that EXEC needs: of the queued commands and of the watched keys.
+    pub(crate) fn exec_needs(&self) -> Needs {
+        let multi = self.multi.as_ref().map_or(Needs::Nothing, |multi| multi.needs);
+        multi.unite(self.watch.as_ref().map_or(Needs::Nothing, |watch| watch.needs))
+    }
+
+    /// Ends a transaction, and the watch with it.
+    pub fn end_transaction(&mut self) {
+        self.multi = None;
+        self.watch = None;
+    }
+}
+
+/// Who watches the keys of a share.
+#[derive(Debug, Default)]
+pub struct Watchers {
+    keys: HashMap<(usize, Box<[u8]>), Vec<Weak<AtomicBool>>>,
+    /// Keys after the last sweep; the next one comes when they have doubled.
+    swept_len: usize,
+}
+
+/// Fewer watched keys than this are not swept.
+const SWEEP_LEN_MIN: usize = 64;
+
+impl Watchers {
+    /// Whether no key is watched.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Has a client's watch know of changes of a key; one that is watched already stays so.
+    pub(crate) fn add(&mut self, db: usize, key: &[u8], watch: &mut Watch) {
+        if watch.keys.iter().any(|(other_db, other)| *other_db == db && **other == *key) {
+            return;
+        }
+        watch.keys.push((db, key.into()));
+        if self.keys.len() >= SWEEP_LEN_MIN.max(2 * self.swept_len) {
+            self.sweep();
+        }
+        let watches = self.keys.entry((db, key.into())).or_default();
+        watches.retain(|watch| watch.strong_count() > 0);
+        watches.push(Arc::downgrade(&watch.dirty));
+    }
+
+    /// Forgets watches that have ended.
+    pub fn sweep(&mut self) {
+        self.keys.retain(|_, watches| {
+            watches.retain(|watch| watch.strong_count() > 0);
+            !watches.is_empty()
+        });
+        self.swept_len = self.keys.len();
+    }
+
+    /// Tells the watches of a key that it has changed.
+    pub fn touch(&mut self, db: usize, key: &[u8]) {
+        if self.keys.is_empty() {
+            return;
+        }
+        if let Some(watches) = self.keys.remove(&(db, Box::from(key))) {
+            mark(&watches);
+        }
+    }
+
+    /// Tells the watches of all keys that `changed` says have changed.
+    pub fn touch_all(&mut self, mut changed: impl FnMut(usize, &[u8]) -> bool) {
+        self.keys.retain(|(db, key), watches| {
+            let hit = changed(*db, key);
+            if hit {
+                mark(watches);
+            }
+            !hit
+        });
+    }
+}
+
+fn mark(watches: &[Weak<AtomicBool>]) {
+    watches.iter().filter_map(Weak::upgrade).for_each(|dirty| dirty.store(true, Ordering::Release));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_reaches_the_watches_of_its_key_only() {
+        let mut watchers = Watchers::default();
+        let (mut a, mut b) = (Watch::new(), Watch::new());
+        watchers.add(0, b"k", &mut a);
+        watchers.add(1, b"k", &mut b);
+        watchers.touch(0, b"other");
+        assert!(!a.is_dirty() && !b.is_dirty());
+        watchers.touch(0, b"k");
+        assert!(a.is_dirty() && !b.is_dirty());
+        watchers.touch_all(|db, _| db == 1);
+        assert!(b.is_dirty());
+        assert!(watchers.is_empty());
+    }
+
+    #[test]
+    fn ended_watches_do_not_pile_up() {
+        let mut watchers = Watchers::default();
+        for round in 0..10_000u32 {
+            watchers.add(0, &round.to_le_bytes(), &mut Watch::new());
+            watchers.add(0, b"same", &mut Watch::new());
+            assert!(watchers.keys.len() <= 2 * SWEEP_LEN_MIN);
+        }
+        assert!(watchers.keys[&(0, Box::from(&b"same"[..]))].len() <= 2);
+    }
+}
