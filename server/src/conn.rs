@@ -1,12 +1,16 @@
 //! A client: what the server knows of one connection, and the table of a shard's clients.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use netback::{Close, ConnId};
 
+use crate::blocking::Blocked;
 use crate::command::table::Entry;
 use crate::config::OutputLimit;
 use crate::multi::{Multi, Watch};
+use crate::pubsub::Subscribed;
 use crate::resp::{ArgRange, Progress, Protocol};
 use crate::survey::Survey;
 
@@ -23,46 +27,182 @@ pub struct QueryBuffer {
     pub args: Vec<ArgRange>,
 }
 
+/// Bytes that many clients are to get: held once, and counted once.
+#[derive(Debug)]
+pub struct SharedBytes {
+    bytes: Vec<u8>,
+    counter: Arc<AtomicUsize>,
+}
+
+impl SharedBytes {
+    /// Shares bytes, which `counter` counts as long as they live.
+    pub fn new(bytes: Vec<u8>, counter: &Arc<AtomicUsize>) -> Self {
+        counter.fetch_add(bytes.capacity(), Ordering::Relaxed);
+        Self { bytes, counter: Arc::clone(counter) }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for SharedBytes {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(self.bytes.capacity(), Ordering::Relaxed);
+    }
+}
+
+/// A piece of a client's output that waits behind others.
+#[derive(Debug)]
+enum Piece {
+    /// The client's own.
+    Own(Vec<u8>),
+    /// A first byte of the client's protocol, and what follows it for everybody.
+    Shared(u8, Arc<SharedBytes>),
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Self::Own(bytes) => bytes.len(),
+            Self::Shared(_, shared) => 1 + shared.bytes.len(),
+        }
+    }
+
+    fn write_to(&self, buffer: &mut Vec<u8>) {
+        match self {
+            Self::Own(bytes) => buffer.extend_from_slice(bytes),
+            Self::Shared(lead, shared) => {
+                buffer.push(*lead);
+                buffer.extend_from_slice(&shared.bytes);
+            }
+        }
+    }
+}
+
 /// Replies on their way out, with the log positions that they wait for.
 ///
 /// A mark says: the bytes up to `end` may leave once the log is durable up to `position`. Marks
 /// ascend in both; bytes behind the last mark wait for nothing.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
-    /// Replies in wire form.
+    /// Replies in wire form, behind all pieces.
     pub bytes: Vec<u8>,
+    pieces: VecDeque<Piece>,
+    /// Bytes of the pieces.
+    pieces_len: usize,
+    /// Bytes that have left.
+    left: u64,
     marks: VecDeque<ReleaseMark>,
 }
 
-/// One step of a [`ReplyBuffer`].
+/// One step of a [`ReplyBuffer`]: an end, counted from the connection's first byte.
 #[derive(Clone, Copy, Debug)]
 struct ReleaseMark {
-    end: usize,
+    end: u64,
     position: u64,
 }
 
+/// Shared bytes are copied while a client's own bytes are fewer than this; beyond it the client
+/// only refers to them.
+const COPIED_MAX: usize = 16 * 1024;
+
+/// Pieces go out in buffers of about this size.
+const SEND_LEN: usize = 64 * 1024;
+
 impl ReplyBuffer {
+    /// Bytes that have not left.
+    pub fn len(&self) -> usize {
+        self.pieces_len + self.bytes.len()
+    }
+
+    /// Whether all has left.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Pieces that wait.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Holds all bytes so far until the log is durable up to `position`.
     pub fn mark(&mut self, position: u64) {
-        let end = self.bytes.len();
+        let end = self.left + self.len() as u64;
         match self.marks.back_mut() {
             Some(last) if last.position == position => last.end = end,
             _ => self.marks.push_back(ReleaseMark { end, position }),
         }
     }
 
-    /// Takes the bytes that may leave once the log is durable up to `durable`.
+    /// Adds bytes that others get as well. `slow` says that the client has not taken all that was
+    /// sent to it before.
+    pub fn push_shared(&mut self, lead: u8, shared: &Arc<SharedBytes>, slow: bool) {
+        if self.pieces.is_empty() && !slow && self.bytes.len() < COPIED_MAX {
+            self.bytes.push(lead);
+            self.bytes.extend_from_slice(&shared.bytes);
+            return;
+        }
+        self.end_piece();
+        self.pieces_len += 1 + shared.bytes.len();
+        self.pieces.push_back(Piece::Shared(lead, Arc::clone(shared)));
+    }
+
+    fn end_piece(&mut self) {
+        if !self.bytes.is_empty() {
+            self.pieces_len += self.bytes.len();
+            self.pieces.push_back(Piece::Own(std::mem::take(&mut self.bytes)));
+        }
+    }
+
+    /// Takes bytes that may leave once the log is durable up to `durable`; where there are many,
+    /// some.
     pub fn release(&mut self, durable: u64) -> Vec<u8> {
-        let mut released = 0;
+        let mut end = self.left;
         while let Some(mark) = self.marks.pop_front_if(|mark| mark.position <= durable) {
-            released = mark.end;
+            end = mark.end;
         }
-        if self.marks.is_empty() {
-            return std::mem::take(&mut self.bytes);
+        let all = self.marks.is_empty();
+        let allowed = (end - self.left) as usize;
+        let released = if self.pieces.is_empty() {
+            if all || allowed == self.bytes.len() {
+                std::mem::take(&mut self.bytes)
+            } else {
+                let held = self.bytes.split_off(allowed);
+                std::mem::replace(&mut self.bytes, held)
+            }
+        } else {
+            self.release_pieces(if all { usize::MAX } else { allowed })
+        };
+        self.left += released.len() as u64;
+        if self.left < end {
+            // The rest may leave as well, with the next buffer.
+            self.marks.push_front(ReleaseMark { end, position: 0 });
         }
-        let held = self.bytes.split_off(released);
-        self.marks.iter_mut().for_each(|mark| mark.end -= released);
-        std::mem::replace(&mut self.bytes, held)
+        released
+    }
+
+    fn release_pieces(&mut self, allowed: usize) -> Vec<u8> {
+        self.end_piece();
+        let mut released = Vec::new();
+        while let Some(piece) = self.pieces.front_mut() {
+            let room = allowed - released.len();
+            if piece.len() > room {
+                if let Piece::Own(bytes) = piece {
+                    released.extend(bytes.drain(..room));
+                    self.pieces_len -= room;
+                }
+                break;
+            }
+            if !released.is_empty() && released.len() + piece.len() > SEND_LEN {
+                break;
+            }
+            piece.write_to(&mut released);
+            self.pieces_len -= piece.len();
+            self.pieces.pop_front();
+        }
+        released
     }
 }
 
@@ -93,6 +233,13 @@ pub enum Waiting {
         shard: u16,
         /// Whether the request only reads.
         read: bool,
+        /// Whether it may block the client, so that nothing goes after it.
+        blocking: bool,
+        /// CLIENT REPLY asked that its reply is not sent.
+        silent: bool,
+    },
+    /// The client is blocked; whoever has its claim answers.
+    Blocked {
         /// CLIENT REPLY asked that its reply is not sent.
         silent: bool,
     },
@@ -111,6 +258,8 @@ pub enum Stall {
     Shares,
     /// Other shards have not told their parts yet.
     Survey,
+    /// CLIENT PAUSE.
+    Paused,
 }
 
 /// A client of this shard.
@@ -176,6 +325,12 @@ pub struct Client {
     pub waiting: VecDeque<Waiting>,
     /// No further request runs until what it waits for has come.
     pub stall: Option<Stall>,
+    /// Its shard, if that is another one, which has sent a request of it.
+    pub home: Option<usize>,
+    /// What it waits for.
+    pub blocked: Option<Box<Blocked>>,
+    /// Channels and patterns that it subscribes to.
+    pub subscribed: Option<Box<Subscribed>>,
     /// What other shards told for the next request.
     pub survey: Option<Box<Survey>>,
     /// Since when it has been over the soft output limit.
@@ -222,6 +377,9 @@ impl Client {
             sending_buffers: 0,
             waiting: VecDeque::new(),
             stall: None,
+            home: None,
+            blocked: None,
+            subscribed: None,
             survey: None,
             over_soft_limit_ms: None,
             paused: false,
@@ -244,6 +402,26 @@ impl Client {
         }
     }
 
+    /// Gives a blocked client's request its answer.
+    pub fn answer_blocked(&mut self, answer: Vec<u8>) {
+        let place =
+            self.waiting.iter_mut().find(|waiting| matches!(waiting, Waiting::Blocked { .. }));
+        if let Some(place) = place {
+            let silent = matches!(place, Waiting::Blocked { silent: true });
+            *place = Waiting::Ready(if silent { Vec::new() } else { answer });
+        }
+        self.release_ready();
+    }
+
+    /// Moves the answers at the head of the line to the replies.
+    pub fn release_ready(&mut self) {
+        while let Some(Waiting::Ready(bytes)) =
+            self.waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Ready(_)))
+        {
+            self.replies.bytes.extend_from_slice(&bytes);
+        }
+    }
+
     /// Whether the client runs on this machine.
     pub fn is_local(&self) -> bool {
         let address = self.address.parse::<std::net::SocketAddr>();
@@ -260,9 +438,9 @@ impl Client {
     pub fn output_len(&self) -> usize {
         let ready = self.waiting.iter().map(|waiting| match waiting {
             Waiting::Ready(bytes) => bytes.len(),
-            Waiting::Remote { .. } => 0,
+            Waiting::Remote { .. } | Waiting::Blocked { .. } => 0,
         });
-        self.sending_bytes + self.replies.bytes.len() + ready.sum::<usize>()
+        self.sending_bytes + self.replies.len() + ready.sum::<usize>()
     }
 
     /// Whether the client leaves more unread than it may, at a time in milliseconds.
@@ -370,6 +548,48 @@ mod tests {
         assert_eq!(replies.release(3), b"bcd");
         replies.bytes.extend_from_slice(b"e");
         assert_eq!(replies.release(0), b"e");
+    }
+
+    #[test]
+    fn a_slow_client_refers_to_what_is_shared() {
+        let counter = Arc::default();
+        let shared = Arc::new(SharedBytes::new(vec![b's'; 1000], &counter));
+        let mut replies = ReplyBuffer::default();
+        replies.push_shared(b'>', &shared, false);
+        assert_eq!((replies.len(), replies.pieces()), (1001, 0));
+        for _ in 0..200 {
+            replies.push_shared(b'>', &shared, true);
+            replies.bytes.extend_from_slice(b"own");
+        }
+        assert_eq!(replies.len(), 1001 + 200 * 1004);
+        assert_eq!(counter.load(Ordering::Relaxed), 1000);
+        let mut all = Vec::new();
+        while !replies.is_empty() {
+            let buffer = replies.release(0);
+            assert!(buffer.len() <= SEND_LEN);
+            all.extend(buffer);
+        }
+        assert_eq!(all.len(), 1001 + 200 * 1004);
+        assert!(all.ends_with(b"ssown"));
+        drop(shared);
+        assert_eq!(counter.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn pieces_wait_for_their_log_position_too() {
+        let counter = Arc::default();
+        let shared = Arc::new(SharedBytes::new(b"shared".to_vec(), &counter));
+        let mut replies = ReplyBuffer::default();
+        replies.push_shared(b'>', &shared, true);
+        replies.bytes.extend_from_slice(b"ab");
+        replies.mark(1);
+        replies.push_shared(b'>', &shared, true);
+        replies.mark(2);
+        assert_eq!(replies.release(0), b"");
+        assert_eq!(replies.release(1), b">sharedab");
+        assert_eq!(replies.release(1), b"");
+        replies.bytes.extend_from_slice(b"c");
+        assert_eq!(replies.release(2), b">sharedc");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Core {
     pub fn used_memory(&self) -> u64 {
         let clients: usize = self.state.clients.iter().map(crate::conn::Client::memory_bytes).sum();
         let keys = self.keyspace.own().map_or(0, |share| share.partition.memory().used);
-        (keys + clients + self.state.pool_bytes()) as u64
+        (keys + clients + self.state.buffer_bytes()) as u64
     }
 
     fn close_idle_clients(&mut self) {

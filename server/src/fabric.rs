@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use netback::{ConnId, ListenerId, Waker};
 
+use crate::blocking::Blocked;
 use crate::keyspace::Share;
+use crate::pubsub::Published;
 use crate::survey::Report;
 
 /// Requests that one shard may have under way to one other.
@@ -39,6 +41,12 @@ pub enum PeerMessage {
     Answer(ConnId, Vec<u8>),
     /// The share of a shard: to its borrower, or back.
     Share(usize, Box<Share>),
+    /// Instead of an answer: the request's client is blocked.
+    Parked(ConnId, Blocked),
+    /// The answer to a blocked client.
+    Served(ConnId, Vec<u8>),
+    /// A message for the receiver's subscribers.
+    Publish(Arc<Published>),
     /// A request for the receiver's part of an answer, in RESP form.
     Survey {
         /// The client, in the asking shard.

@@ -37,7 +37,7 @@ pub struct Figures {
     pub clients: usize,
     /// Bytes that the clients hold.
     pub client_bytes: usize,
-    /// Bytes of pooled buffers.
+    /// Bytes of pooled buffers and shared messages.
     pub pool_bytes: usize,
     /// The longest query buffer of a client.
     pub query_len_max: usize,
@@ -94,7 +94,7 @@ impl Figures {
             keyspace: partition.stats(),
             changes: partition.dirty(),
             memory: partition.memory(),
-            pool_bytes: state.pool_bytes(),
+            pool_bytes: state.buffer_bytes(),
             databases: (0..partition.databases())
                 .map(|db| DatabaseFigures::of(partition, db, state.now_us))
                 .collect(),

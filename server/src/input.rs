@@ -10,6 +10,7 @@ mod place;
 use engine::Key;
 use netback::{Close, ConnId};
 
+use crate::blocking::Pause;
 use crate::clock;
 use crate::command::args::{Args, KeptArgs};
 use crate::command::dispatch::{self, CommandCtx};
@@ -46,6 +47,8 @@ pub struct Core {
     pub lending: Lending,
     pub(crate) table: &'static Table,
     batch: Batch,
+    /// Effects at hand, empty between units of work.
+    pub(crate) effects: Vec<u8>,
 }
 
 /// Scratch space, reused from call to call.
@@ -93,30 +96,34 @@ impl Core {
     /// A core for a shard that is starting.
     pub fn new(state: ShardState, keyspace: Keyspace) -> Self {
         let lending = Lending::default();
-        Self { state, keyspace, lending, table: table(), batch: Batch::default() }
+        Self { state, keyspace, lending, table: table(), batch: Batch::default(), effects: Vec::new() }
     }
 
     /// Takes bytes from a client and runs what is whole.
     pub fn received(&mut self, conn: ConnId, bytes: &[u8]) {
         let Some(mut client) = self.state.clients.take(conn) else { return };
+        self.state.running = Some(conn);
         client.active_ms = self.state.now_ms();
         client.net_input_bytes += bytes.len() as u64;
         self.state.stats.net_input_bytes += bytes.len() as u64;
         if client.close.is_none() {
             self.feed(&mut client, bytes);
         }
+        self.state.running = None;
         self.state.clients.insert(client);
     }
 
     /// Goes on with a client whose requests waited for answers.
     pub fn resume(&mut self, conn: ConnId) {
         let Some(mut client) = self.state.clients.take(conn) else { return };
+        self.state.running = Some(conn);
         client.stall = None;
         if client.close.is_none() {
             self.feed(&mut client, &[]);
         }
         // The end of the tick has it received from again.
         self.state.mark_dirty(&mut client);
+        self.state.running = None;
         self.state.clients.insert(client);
     }
 
@@ -415,6 +422,13 @@ impl Core {
         let checked = dispatch::resolve(args, found).and_then(|entry| {
             dispatch::gates(entry, client, &self.keyspace, &self.state).map(|()| entry)
         });
+        if self.state.pause != Pause::None
+            && client.home.is_none()
+            && checked.as_ref().is_ok_and(|entry| self.state.stops(entry, client))
+        {
+            self.state.await_unpause(client);
+            return false;
+        }
         if client.multi.is_some()
             && found.is_none_or(|entry| !entry.command.is(flag::IN_MULTI))
             && client.waiting.is_empty()
@@ -437,8 +451,8 @@ impl Core {
                     }
                 }
                 Place::Shard(shard) => {
-                    let read = checked.is_ok_and(|entry| entry.command.is(flag::READONLY));
-                    return self.forward(client, shard, read, wire);
+                    let Ok(entry) = checked else { unreachable!("a refused request stays here") };
+                    return self.forward(client, shard, entry, wire);
                 }
                 Place::AfterAnswers => {
                     client.stall = Some(Stall::Answers);
@@ -474,6 +488,9 @@ impl Core {
                     redacted: 0,
                 });
                 self.settle();
+                if self.state.has_own_pushes() {
+                    self.state.write_own_pushes(client, reply);
+                }
             }
         }
         true

@@ -7,7 +7,10 @@ use std::ops::{Deref, DerefMut};
 
 use engine::{Effect, HASH_SLOTS, Key, KeyHasher, Partition};
 
+use crate::blocking::Waiters;
+use crate::fill::Leases;
 use crate::multi::Watchers;
+use crate::state::ShardState;
 
 /// The most shards that a process may have.
 pub const SHARDS_MAX: usize = 256;
@@ -80,6 +83,12 @@ pub struct Share {
     pub partition: Partition,
     /// Who watches keys.
     pub watchers: Watchers,
+    /// Who waits for keys.
+    pub waiters: Waiters,
+    /// Who may fill keys.
+    pub leases: Leases,
+    /// Effects are published or told to clients beside those that wait for a key.
+    pub is_notified: bool,
     /// Version of the configuration that the partition follows.
     pub config_version: u64,
     /// Version of the counters that the partition's belong to.
@@ -89,13 +98,13 @@ pub struct Share {
 impl Share {
     /// A share of a partition that nobody watches yet.
     pub fn new(partition: Partition) -> Self {
-        Self { partition, watchers: Watchers::default(), config_version: 0, stats_version: 1 }
+        Self { partition, watchers: Watchers::default(), waiters: Waiters::default(), leases: Leases::default(), is_notified: false, config_version: 0, stats_version: 1 }
     }
 
     /// Whether effects have been written down.
     #[inline]
     pub fn has_effects(&self) -> bool {
-        !self.partition.effect_log().is_empty()
+        !self.partition.effect_log().is_empty() || self.leases.has_void()
     }
 
     /// Empties all databases.
@@ -123,9 +132,19 @@ impl Share {
         self.partition.swap_db(a, b);
     }
 
+    /// Makes it follow the configuration of a shard.
+    pub fn configure(&mut self, state: &ShardState) {
+        self.config_version = state.config_version;
+        crate::start::configure_partition(&mut self.partition, &state.config);
+        self.is_notified = state.hot.events.any();
+        self.partition.note(state.hot.events.need_notes());
+        self.update_listening();
+    }
+
     /// Has the partition write its effects down if anybody wants to know of them.
     pub fn update_listening(&mut self) {
-        self.partition.listen(!self.watchers.is_empty());
+        let is_awaited = !self.watchers.is_empty() || !self.leases.is_empty();
+        self.partition.listen(self.is_notified || is_awaited);
     }
 
     /// Tells the watchers of what has changed since the last look.
@@ -244,8 +263,13 @@ impl Keyspace {
     /// The partition of a key, whose share is here.
     #[inline]
     pub fn of(&mut self, key: &Key<'_>) -> &mut Partition {
-        let owner = self.owner(key);
-        &mut self.share_mut(owner).partition
+        &mut self.share_of(key).partition
+    }
+
+    /// The share of a key, which is here.
+    #[inline]
+    pub fn share_of(&mut self, key: &Key<'_>) -> &mut Share {
+        self.share_mut(self.owner(key))
     }
 
     /// The partition of a key to be looked at, whose share is here.

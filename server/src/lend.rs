@@ -49,16 +49,14 @@ impl Lending {
 impl Core {
     /// Makes a share that is here follow the configuration.
     pub fn follow_config(&mut self, shard: usize) {
-        let version = self.state.config_version;
         if !self.keyspace.has(shard) {
             return;
         }
         let share = self.keyspace.share_mut(shard);
-        if share.config_version == version {
+        if share.config_version == self.state.config_version {
             return;
         }
-        share.config_version = version;
-        crate::start::configure_partition(&mut share.partition, &self.state.config);
+        share.configure(&self.state);
         let stats_version = self.state.process.stats_version();
         if share.stats_version != stats_version {
             share.stats_version = stats_version;
@@ -93,6 +91,9 @@ impl Core {
             PeerMessage::Request(request) => self.run_remote(from, request),
             PeerMessage::Answer(conn, bytes) => self.answered(from, conn, bytes),
             PeerMessage::Share(shard, share) => self.take_share(shard, share),
+            PeerMessage::Parked(conn, blocked) => self.parked(from, conn, blocked),
+            PeerMessage::Served(conn, bytes) => self.served(conn, bytes),
+            PeerMessage::Publish(published) => self.state.deliver(&published),
             PeerMessage::Survey { conn, part, bytes } => self.report(from, conn, part, &bytes),
             PeerMessage::Report { conn, part, report } => self.reported(conn, part, report),
         }

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod blocking;
 pub mod cli;
 pub mod clock;
 pub mod command;
@@ -14,13 +15,16 @@ pub mod conn;
 pub mod cron;
 pub mod fabric;
 pub mod figures;
+pub mod fill;
 pub mod input;
 pub mod keyspace;
 pub mod lend;
 pub(crate) mod listen;
 pub mod log;
 pub mod multi;
+pub mod notify;
 pub mod process;
+pub mod pubsub;
 pub mod replace_file;
 pub mod reserve;
 pub mod resp;

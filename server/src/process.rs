@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use crate::blocking::Pause;
 use crate::config::Config;
+use crate::pubsub::Registry;
 use crate::reserve::Reservations;
 use crate::slowlog::SlowLog;
 
@@ -23,9 +25,15 @@ pub struct Process {
     /// Path of the program.
     pub executable: String,
     next_client_id: AtomicU64,
+    /// Until when CLIENT PAUSE stops commands, milliseconds since the Unix epoch.
+    paused_until_ms: AtomicU64,
+    /// Whether it stops reads, too.
+    paused_all: AtomicBool,
     slow_log: Mutex<SlowLog>,
     /// Bytes in use by each shard, as of its last turn of [`crate::cron`].
     used_memory: Vec<AtomicU64>,
+    /// Subscribers by shard.
+    pub pubsub: Registry,
     /// Who may have which shards' shares.
     pub reservations: Reservations,
     stats_version: AtomicU64,
@@ -49,8 +57,11 @@ impl Process {
                 .map(|path| path.display().to_string())
                 .unwrap_or_default(),
             next_client_id: AtomicU64::new(1),
+            paused_until_ms: AtomicU64::new(0),
+            paused_all: AtomicBool::new(false),
             slow_log: Mutex::default(),
             used_memory: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            pubsub: Registry::default(),
             reservations: Reservations::new(shards),
             stats_version: AtomicU64::new(1),
             clients: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
@@ -81,6 +92,27 @@ impl Process {
     /// The next client number.
     pub fn next_client_id(&self) -> u64 {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What is stopped at a time in milliseconds.
+    #[inline]
+    pub fn pause(&self, now_ms: u64) -> Pause {
+        if self.paused_until_ms.load(Ordering::Acquire) <= now_ms {
+            return Pause::None;
+        }
+        if self.paused_all.load(Ordering::Acquire) { Pause::All } else { Pause::Writes }
+    }
+
+    /// Stops commands until a time in milliseconds, or until that of an earlier pause if it is
+    /// later.
+    pub fn pause_until(&self, until_ms: u64, all: bool) {
+        self.paused_all.store(all, Ordering::Release);
+        self.paused_until_ms.fetch_max(until_ms, Ordering::AcqRel);
+    }
+
+    /// Ends the pause.
+    pub fn unpause(&self) {
+        self.paused_until_ms.store(0, Ordering::Release);
     }
 
     /// The slow log of all shards. It is touched only by slow commands and by SLOWLOG.

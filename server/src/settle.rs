@@ -4,6 +4,8 @@
 //! at hand have written down are taken and handed to those who wait for them. A share writes them
 //! down only while there is somebody.
 
+use engine::Effect;
+
 use crate::input::Core;
 use crate::keyspace::Share;
 
@@ -31,7 +33,21 @@ impl Core {
     fn settle_share(&mut self, shard: usize) {
         let share = self.keyspace.share_mut(shard);
         share.dirty_watchers();
-        share.partition.clear_effect_log();
+        let mut log = std::mem::take(&mut self.effects);
+        share.partition.swap_effect_log(&mut log);
+        let mut rest = &log[..];
+        while let Ok((effect, after)) = Effect::decode(rest) {
+            share.leases.heed(&effect);
+            if self.state.hot.events.any() {
+                self.state.notify(&effect);
+            }
+            rest = after;
+        }
+        log.clear();
+        self.effects = log;
+        if share.leases.has_void() {
+            share.serve_fills(&mut self.state);
+        }
         share.update_listening();
     }
 }

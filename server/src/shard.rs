@@ -177,6 +177,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         for conn in std::mem::take(&mut self.resumed) {
             self.core.resume(conn);
         }
+        self.core.work_on_waits();
         self.send_messages();
         self.work_on_files();
         self.flush_clients();
@@ -196,7 +197,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     }
 
     fn timeout(&self) -> Duration {
-        if self.upkeep_pending || !self.resumed.is_empty() || self.core.lending.is_pending() {
+        if self.upkeep_pending || !self.resumed.is_empty() || self.core.lending.is_pending() || self.core.state.waits.is_pending() {
             return Duration::ZERO;
         }
         let now_us = self.core.state.now_us;
@@ -204,7 +205,12 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let expire_us = self
             .next_expire_ms
             .map_or(u64::MAX, |ms| ms.saturating_mul(1000).saturating_sub(now_us));
-        Duration::from_micros(cron_us.min(expire_us).min(CRON_PERIOD_US))
+        let waits = self.core.state.waits.next_ms();
+        let leases = self.core.keyspace.own().and_then(|share| share.leases.next_ms());
+        let wait_us = [waits, leases].into_iter().flatten().min().map_or(u64::MAX, |ms| {
+            ms.saturating_mul(1000).saturating_sub(now_us)
+        });
+        Duration::from_micros(cron_us.min(expire_us).min(wait_us).min(CRON_PERIOD_US))
     }
 
     fn adopt_accepted(&mut self) {
@@ -338,7 +344,8 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let durable = state.durable_position;
         let Some(client) = state.clients.get_mut(conn) else { return };
         client.dirty = false;
-        if client.is_over_output_limit(&state.hot.output_limit, state.now_us / 1000) {
+        let limit = &state.hot.output_limits[usize::from(client.subscribed.is_some())];
+        if client.is_over_output_limit(limit, state.now_us / 1000) {
             crate::warning!(
                 "Client id={} addr={} closed for overcoming of output buffer limits.",
                 client.id,
@@ -349,13 +356,21 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             self.backend.close(conn, Close::Now);
             return;
         }
-        let buffer = client.replies.release(durable);
-        if !buffer.is_empty() {
+        // Pieces that others share are copied when the client has taken what went before.
+        while client.sending_bytes == 0 || client.replies.pieces() == 0 {
+            let buffer = client.replies.release(durable);
+            if buffer.is_empty() {
+                break;
+            }
             let len = buffer.len();
             client.net_output_bytes += len as u64;
             state.stats.net_output_bytes += len as u64;
             match self.backend.send(conn, buffer) {
-                Sent::Complete(buffer) | Sent::Refused(buffer) => state.give_buffer(buffer),
+                Sent::Complete(buffer) => state.buffers.give(buffer),
+                Sent::Refused(buffer) => {
+                    state.buffers.give(buffer);
+                    break;
+                }
                 Sent::Pending => {
                     client.sending_bytes += len;
                     client.sending_buffers += 1;
@@ -368,12 +383,17 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         if may_go_on && client.waiting.is_empty() && has_room {
             self.resumed.push(conn);
         }
-        let paused = client.stall.is_some() || !has_room;
+        // Who waits for something may hang up, which only who is read from can.
+        let is_held = matches!(client.stall, Some(Stall::Answers | Stall::Room)) && client.blocked.is_none();
+        let paused = is_held || !has_room;
         if paused != client.paused {
             client.paused = paused;
             self.backend.pause(conn, paused);
         }
-        if let Some(how) = client.close {
+        // What is still owed leaves before the end.
+        if let Some(how) = client.close
+            && (how == Close::Now || client.replies.pieces() == 0)
+        {
             self.backend.close(conn, how);
         }
     }
@@ -413,6 +433,7 @@ fn begin<C: Clock>(core: &mut Core, clock: &C, timer: &mut TickTimer) {
     if let Some(share) = core.keyspace.own_mut() {
         share.partition.set_now(now_us / 1000);
     }
+    core.state.refresh_pause();
     core.state.refresh_config();
     core.follow_config(core.state.index);
     timer.start(clock);
@@ -435,7 +456,7 @@ fn sent(core: &mut Core, conn: ConnId, buffer: Vec<u8>) {
     if let Some(mut client) = core.state.clients.take(conn) {
         client.sending_bytes -= buffer.len();
         client.sending_buffers -= 1;
-        if client.paused {
+        if client.paused || client.replies.pieces() > 0 {
             core.state.mark_dirty(&mut client);
         }
         core.state.clients.insert(client);
@@ -444,7 +465,9 @@ fn sent(core: &mut Core, conn: ConnId, buffer: Vec<u8>) {
 }
 
 fn closed(core: &mut Core, conn: ConnId, reason: &CloseReason) {
-    let Some(client) = core.state.clients.take(conn) else { return };
+    let Some(mut client) = core.state.clients.take(conn) else { return };
+    core.state.unsubscribe_all(&mut client);
+    core.state.forget_waiting(&mut client);
     let process = &core.state.process;
     process.clients[core.state.index].fetch_sub(1, Ordering::Relaxed);
     match reason {

@@ -1,18 +1,22 @@
 //! A shard's state beside its keyspace: settings, clients, counters, what the tick left to do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use netback::{Close, ConnId, FileOp};
 
+use crate::blocking::{Pause, Waits};
 use crate::clock;
 use crate::config::{Config, OutputLimit};
-use crate::conn::{Client, Clients};
+use crate::conn::{Client, Clients, SharedBytes};
 use crate::cron::Rates;
 use crate::fabric::PeerMessage;
 use crate::keyspace::ShardSet;
+use crate::notify::Classes;
 use crate::process::Process;
+use crate::pubsub::Subscriptions;
 use crate::replace_file::ReplaceFile;
-use crate::resp::Limits;
+use crate::resp::{Limits, Reply};
 use crate::stats::Stats;
 
 /// Reply and query buffers kept for reuse.
@@ -32,14 +36,31 @@ pub struct Hot {
     pub slow_cycles: u64,
     /// `slowlog-max-len`.
     pub slow_log_len_max: usize,
-    /// `client-output-buffer-limit` of normal clients.
-    pub output_limit: OutputLimit,
+    /// `client-output-buffer-limit` of normal clients, and of subscribers.
+    pub output_limits: [OutputLimit; 2],
+    /// `notify-keyspace-events`.
+    pub events: Classes,
     /// `maxmemory`; 0 is without limit.
     pub memory_max: u64,
     /// Whether clients must authenticate.
     pub password_required: bool,
     /// `pipeline-order relaxed`.
     pub relaxed_order: bool,
+}
+
+/// Empty buffers that are kept for reuse.
+#[derive(Debug, Default)]
+pub struct Buffers(Vec<Vec<u8>>);
+
+impl Buffers {
+    /// Takes a buffer in, unless there are enough or it is too large.
+    #[inline]
+    pub fn give(&mut self, mut buffer: Vec<u8>) {
+        if self.0.len() < POOL_LEN_MAX && (1..=POOL_CAPACITY_MAX).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.0.push(buffer);
+        }
+    }
 }
 
 /// A shard's state beside its keyspace.
@@ -68,6 +89,17 @@ pub struct ShardState {
     pub cycles: u64,
     /// Clients with replies to send, or to be closed.
     pub dirty: Vec<ConnId>,
+    /// Subscribers among the clients.
+    pub subscriptions: Subscriptions,
+    /// Clients that wait.
+    pub waits: Waits,
+    /// What CLIENT PAUSE has stopped, as of the tick's begin.
+    pub pause: Pause,
+    /// Bytes of messages that are shared between clients.
+    pub shared_bytes: Arc<AtomicUsize>,
+    /// The client whose command is running, and what it is to get behind the reply.
+    pub running: Option<ConnId>,
+    own_pushes: Vec<Arc<SharedBytes>>,
     /// Messages of the tick, by shard.
     pub outgoing: Vec<Vec<PeerMessage>>,
     /// Shards to be woken at the end of the tick even without a message.
@@ -81,7 +113,8 @@ pub struct ShardState {
     pub durable_position: u64,
     /// State of the random number generator.
     random: u64,
-    buffers: Vec<Vec<u8>>,
+    /// Buffers for reuse.
+    pub buffers: Buffers,
 }
 
 impl ShardState {
@@ -104,13 +137,19 @@ impl ShardState {
             now_us,
             cycles: clock::cycles(),
             dirty: Vec::new(),
+            subscriptions: Subscriptions::default(),
+            waits: Waits::default(),
+            pause: Pause::None,
+            shared_bytes: Arc::default(),
+            running: None,
+            own_pushes: Vec::new(),
             outgoing: (0..shards).map(|_| Vec::new()).collect(),
             wake: ShardSet::default(),
             under_way: vec![0; shards],
             file_jobs: Vec::new(),
             durable_position: u64::MAX,
             random: seed | 1,
-            buffers: Vec::new(),
+            buffers: Buffers::default(),
         };
         state.apply_config();
         state
@@ -151,25 +190,27 @@ impl ShardState {
         self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
+    /// A random number that clients hold exactly even as a double.
+    pub fn random_token(&mut self) -> u64 {
+        self.random() >> 11
+    }
+
     /// An empty buffer.
     #[inline]
     pub fn take_buffer(&mut self) -> Vec<u8> {
-        self.buffers.pop().unwrap_or_default()
+        self.buffers.0.pop().unwrap_or_default()
     }
 
     /// Gives a buffer back.
     #[inline]
-    pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
-        if self.buffers.len() < POOL_LEN_MAX && (1..=POOL_CAPACITY_MAX).contains(&buffer.capacity())
-        {
-            buffer.clear();
-            self.buffers.push(buffer);
-        }
+    pub fn give_buffer(&mut self, buffer: Vec<u8>) {
+        self.buffers.give(buffer);
     }
 
-    /// Bytes of pooled buffers.
-    pub fn pool_bytes(&self) -> usize {
-        self.buffers.iter().map(Vec::capacity).sum()
+    /// Bytes of pooled buffers and of messages shared between clients.
+    pub fn buffer_bytes(&self) -> usize {
+        let pooled: usize = self.buffers.0.iter().map(Vec::capacity).sum();
+        pooled + self.shared_bytes.load(Ordering::Relaxed)
     }
 
     /// Has the end of the tick look at a client.
@@ -178,6 +219,37 @@ impl ShardState {
         if !client.dirty {
             client.dirty = true;
             self.dirty.push(client.conn);
+        }
+    }
+
+    /// Sends a client what answers no command, as an array in RESP2 or a push in RESP3: bytes in
+    /// wire form without the first one.
+    pub fn push(&mut self, conn: ConnId, form: &Arc<SharedBytes>) {
+        if self.running == Some(conn) {
+            self.own_pushes.push(Arc::clone(form));
+        } else if let Some(mut client) = self.clients.take(conn) {
+            self.push_to(&mut client, form);
+            self.clients.insert(client);
+        }
+    }
+
+    fn push_to(&mut self, client: &mut Client, form: &Arc<SharedBytes>) {
+        let lead = client.protocol.push_lead();
+        client.replies.push_shared(lead, form, client.sending_bytes > 0);
+        self.mark_dirty(client);
+    }
+
+    /// Whether the running client is to get something behind its reply.
+    #[inline]
+    pub fn has_own_pushes(&self) -> bool {
+        !self.own_pushes.is_empty()
+    }
+
+    /// Adds what the running client is to get behind its reply.
+    pub fn write_own_pushes(&mut self, client: &mut Client, reply: &mut Reply) {
+        for form in std::mem::take(&mut self.own_pushes) {
+            reply.raw(&[client.protocol.push_lead()]);
+            reply.raw(form.bytes());
         }
     }
 
@@ -199,7 +271,8 @@ fn hot(config: &Config) -> Hot {
         query_buffer_max: config.client_query_buffer_limit as usize,
         slow_cycles: u64::try_from(config.slowlog_log_slower_than).map_or(u64::MAX, clock::from_us),
         slow_log_len_max: config.slowlog_max_len as usize,
-        output_limit: config.output_limit(),
+        output_limits: [config.output_limit("normal"), config.output_limit("pubsub")],
+        events: Classes::from_letters(config.value("notify-keyspace-events")),
         memory_max: config.maxmemory,
         password_required: !config.requirepass.is_empty(),
         relaxed_order: config.pipeline_order_relaxed(),

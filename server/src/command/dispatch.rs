@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use engine::Key;
 
 use super::args::Args;
+use crate::blocking::Blocked;
 use super::error::{CommandError, OUT_OF_MEMORY, c_string};
 use super::spec::flag;
 use super::table::{Entry, table};
@@ -85,10 +86,30 @@ impl<'a> CommandCtx<'a> {
     /// which tells the outcome; the handler writes none.
     pub fn answer_after_file(&mut self, path: PathBuf, make: Make) {
         let (index, silent) = (self.shard.index, self.client.reply_mode != ReplyMode::On);
-        self.client.waiting.push_back(Waiting::Remote { shard: index as u16, read: false, silent });
+        self.client.waiting.push_back(Waiting::Remote {
+            shard: index as u16,
+            read: false,
+            blocking: true,
+            silent,
+        });
         self.shard.under_way[index] += 1;
         let (job, op) = ReplaceFile::start(path, self.client.id, make);
         self.shard.file_jobs.push((self.client.conn, job, op));
+    }
+
+    /// Blocks the client; the handler writes no reply then.
+    pub fn block(&mut self, blocked: Blocked) {
+        if self.client.home.is_some() {
+            self.client.blocked = Some(Box::new(blocked));
+        } else {
+            let silent = self.client.reply_mode != ReplyMode::On;
+            self.shard.block(self.client, blocked, silent);
+        }
+    }
+
+    /// Whether the command may block its client.
+    pub fn may_block(&self) -> bool {
+        !self.client.in_exec
     }
 
     /// What the other shards told for this command.
@@ -139,6 +160,9 @@ pub fn gates(
     if !client.authenticated && shard.hot.password_required && !command.is(flag::NO_AUTH) {
         return Err(CommandError::new("NOAUTH Authentication required."));
     }
+    if client.is_listening() && !command.is(flag::IN_SUBSCRIBED) {
+        return Err(only_listening(entry));
+    }
     if command.is(flag::DENYOOM) && shard.hot.memory_max > 0 {
         let own = keyspace.own().map_or(0, |share| share.partition.memory().used as u64);
         if own + shard.process.used_by_others(shard.index) > shard.hot.memory_max {
@@ -186,7 +210,10 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
     if ctx.client.survey.is_some() && ctx.client.multi.is_none() {
         ctx.client.survey = None;
     }
-    finish_reply(ctx.client, ctx.reply, start);
+    // Confirmations of subscriptions are pushes, which CLIENT REPLY does not silence.
+    if !(entry.command.is(flag::PUBSUB) && entry.command.is(flag::IN_SUBSCRIBED)) {
+        finish_reply(ctx.client, ctx.reply, start);
+    }
 }
 
 #[cold]
@@ -238,6 +265,24 @@ pub(crate) fn finish_reply(client: &mut Client, reply: &mut Reply, start: usize)
 /// Always: the text about the number of arguments.
 pub fn unknown_subcommand(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Err(wrong_arity(ctx.entry))
+}
+
+#[cold]
+fn only_listening(entry: &Entry) -> CommandError {
+    CommandError::text(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+         allowed in this context",
+        entry.name
+    ))
+}
+
+/// The text about arguments that a subcommand does not know.
+pub fn subcommand_syntax(ctx: &CommandCtx<'_>) -> CommandError {
+    let command = ctx.args.get(0).to_ascii_uppercase();
+    let text = [b"'. Try ", command.as_slice(), b" HELP."].concat();
+    let word = c_string(cut(ctx.args.get(1), REPEATED_MAX));
+    let before = b"ERR unknown subcommand or wrong number of arguments for '";
+    CommandError::text([before.as_slice(), word, &text].concat())
 }
 
 /// The text about a number of arguments that does not fit.

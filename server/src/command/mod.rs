@@ -11,7 +11,9 @@ pub mod table;
 
 pub mod bitmap;
 pub mod connection;
+pub mod fill;
 pub mod keys;
+pub mod pubsub;
 pub mod server;
 pub mod string;
 pub mod transaction;

@@ -57,6 +57,8 @@ pub mod flag {
     pub const ALLOW_BUSY: u32 = 1 << 18;
     /// Runs where its client is, as it reads or changes what the server keeps of the client.
     pub const HOME: u32 = 1 << 28;
+    /// Allowed to a RESP2 client that has subscribed to something.
+    pub const IN_SUBSCRIBED: u32 = 1 << 26;
     /// Runs at once even between MULTI and EXEC.
     pub const IN_MULTI: u32 = 1 << 27;
     /// Looks at the shard's own share, beside what it has keys for.
@@ -166,15 +168,18 @@ pub enum Group {
     Server,
     /// Transactions.
     Transactions,
+    /// Publishing and subscribing.
+    PubSub,
 }
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::String,
         Self::Bitmap,
         Self::Generic,
         Self::Transactions,
+        Self::PubSub,
         Self::Connection,
         Self::Server,
     ];
@@ -188,6 +193,7 @@ impl Group {
             Self::Connection => "connection",
             Self::Server => "server",
             Self::Transactions => "transactions",
+            Self::PubSub => "pubsub",
         }
     }
 }

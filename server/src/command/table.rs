@@ -5,7 +5,7 @@
 use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
-use super::{bitmap, connection, keys, server, string, transaction};
+use super::{bitmap, connection, fill, keys, pubsub, server, string, transaction};
 
 /// The families, in the order in which COMMAND lists them.
 const FAMILIES: &[&[Command]] =
@@ -16,6 +16,8 @@ const FAMILIES: &[&[Command]] =
         connection::COMMANDS,
         server::COMMANDS,
         transaction::COMMANDS,
+        pubsub::COMMANDS,
+        fill::COMMANDS,
     ];
 
 /// Slots of the name index; a power of two well over the number of commands.

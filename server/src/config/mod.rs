@@ -160,10 +160,11 @@ impl Config {
         self.value(name).to_owned()
     }
 
-    /// The `client-output-buffer-limit` of normal clients.
-    pub fn output_limit(&self) -> OutputLimit {
+    /// The `client-output-buffer-limit` of a class of clients.
+    pub fn output_limit(&self, class: &str) -> OutputLimit {
         let words = self.value("client-output-buffer-limit").split(' ');
-        let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+        let words = words.skip_while(|word| *word != class).skip(1);
+        let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         let [hard, soft, soft_s, ..] = numbers[..] else { return OutputLimit::default() };
         let (hard_bytes, soft_bytes) = (hard as usize, soft as usize);
         OutputLimit { hard_bytes, soft_bytes, soft_ms: soft_s.saturating_mul(1000) }

@@ -1,7 +1,6 @@
 //! Requests that are answered later: by another shard that owns their keys, or when a file has been
 //! written. A client's answers come in the order of its requests.
 
-use std::collections::VecDeque;
 use std::io;
 
 use netback::ConnId;
@@ -11,6 +10,8 @@ use crate::clock;
 use crate::command::args::Args;
 use crate::command::dispatch;
 use crate::command::error::CommandError;
+use crate::command::spec::flag;
+use crate::command::table::Entry;
 use crate::conn::{Client, ReplyMode, Stall, Waiting};
 use crate::fabric::{PeerMessage, REQUESTS_MAX, Request};
 use crate::resp::{Progress, Protocol, Reply, Step, parse};
@@ -25,18 +26,25 @@ impl Core {
         &mut self,
         client: &mut Client,
         shard: usize,
-        read: bool,
+        entry: &Entry,
         wire: &[u8],
     ) -> bool {
+        let command = entry.command;
+        let (read, blocking) = (command.is(flag::READONLY), command.is(flag::BLOCKING));
         let in_order = client.waiting.iter().all(|waiting| match waiting {
             Waiting::Remote { shard: other, read: other_read, .. } => {
                 usize::from(*other) == shard || (read && *other_read)
             }
+            Waiting::Blocked { .. } => false,
             Waiting::Ready(_) => true,
         });
+        let is_blocked = client
+            .waiting
+            .back()
+            .is_some_and(|last| matches!(last, Waiting::Blocked { .. } | Waiting::Remote { blocking: true, .. }));
         let has_room =
             client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
-        if !has_room || !(in_order || self.state.hot.relaxed_order) {
+        if !has_room || is_blocked || !(in_order || self.state.hot.relaxed_order) {
             client.stall = Some(Stall::Answers);
             return false;
         }
@@ -44,7 +52,7 @@ impl Core {
         if client.reply_mode == ReplyMode::Skip {
             client.reply_mode = ReplyMode::On;
         }
-        client.waiting.push_back(Waiting::Remote { shard: shard as u16, read, silent });
+        client.waiting.push_back(Waiting::Remote { shard: shard as u16, read, blocking, silent });
         self.state.under_way[shard] += 1;
         self.state.outgoing[shard].push(PeerMessage::Request(Request {
             conn: client.conn,
@@ -61,6 +69,7 @@ impl Core {
         // Only what commands with keys look at is set; the rest of the client is at its home.
         let mut client = Client::new(0, request.conn, self.state.now_ms());
         client.authenticated = true;
+        client.home = Some(from);
         client.db = request.db;
         client.no_touch = request.no_touch;
         client.protocol = if request.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
@@ -77,8 +86,11 @@ impl Core {
             let found = self.table.find(args.get(0));
             self.execute(&mut client, &mut reply, args, found, None, &request.bytes);
         }
-        let answer = PeerMessage::Answer(request.conn, reply.into_bytes());
-        self.state.outgoing[from].push(answer);
+        let message = match client.blocked {
+            Some(blocked) => PeerMessage::Parked(request.conn, *blocked),
+            None => PeerMessage::Answer(request.conn, reply.into_bytes()),
+        };
+        self.state.outgoing[from].push(message);
     }
 
     /// Answers a client that waited for a file.
@@ -111,21 +123,12 @@ impl Core {
             let silent = matches!(place, Waiting::Remote { silent: true, .. });
             *place = Waiting::Ready(if silent { Vec::new() } else { bytes });
         }
-        release_ready(&mut client.waiting, &mut client.replies.bytes);
+        client.release_ready();
         self.state.mark_dirty(&mut client);
         let resume = client.stall == Some(Stall::Answers);
         self.state.clients.insert(client);
         if resume {
             self.resume(conn);
         }
-    }
-}
-
-/// Moves the answers at the head of the line to the replies.
-fn release_ready(waiting: &mut VecDeque<Waiting>, replies: &mut Vec<u8>) {
-    while let Some(Waiting::Ready(bytes)) =
-        waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Ready(_)))
-    {
-        replies.extend_from_slice(&bytes);
     }
 }

@@ -13,6 +13,16 @@ pub enum Protocol {
     Resp3,
 }
 
+impl Protocol {
+    /// The first byte of a message that answers no command.
+    pub fn push_lead(self) -> u8 {
+        match self {
+            Self::Resp2 => b'*',
+            Self::Resp3 => b'>',
+        }
+    }
+}
+
 /// Replies under construction, in wire form.
 #[derive(Debug, Default)]
 pub struct Reply {

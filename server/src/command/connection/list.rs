@@ -9,6 +9,7 @@ use crate::conn::Client;
 use crate::input::Core;
 use crate::state::ShardState;
 use crate::survey::Report;
+use crate::pubsub::Kind;
 use crate::resp::Protocol;
 
 /// What kind of connection a client has.
@@ -36,9 +37,9 @@ impl ClientType {
     }
 
     /// The type of a client.
-    pub(super) fn of(_client: &Client) -> Self {
-        // Replication and publishing, which make the others, are not there yet.
-        Self::Normal
+    pub(super) fn of(client: &Client) -> Self {
+        // Replication, which makes the others, is not there yet.
+        if client.subscribed.is_some() { Self::PubSub } else { Self::Normal }
     }
 }
 
@@ -167,16 +168,22 @@ fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
     let mut rest = String::new();
     let _ = write!(
         rest,
-        " age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf={} qbuf-free={} \
-         argv-mem={} multi-mem=0 rbs={} rbp={} obl=0 oll={} omem={} tot-mem={} events={} cmd={} \
+        " age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
+         argv-mem={} multi-mem={} rbs={} rbp={} obl=0 oll={} omem={} tot-mem={} events={} cmd={} \
          user=default redir=-1 resp={} lib-name=",
         seconds_since(client.created_ms),
         seconds_since(client.active_ms),
         flags(client),
         client.db,
+        client.subscribed(Kind::Channel),
+        client.subscribed(Kind::Pattern),
+        client.subscribed(Kind::ShardChannel),
+        client.multi.as_ref().map_or(-1, |multi| multi.queued.len() as i64),
+        client.watch.as_ref().map_or(0, |watch| watch.keys.len()),
         query + request.wire_len,
         capacity - query,
         request.args_len,
+        client.multi.as_ref().map_or(0, |multi| multi.bytes),
         replies.capacity(),
         replies.capacity(),
         client.sending_buffers,
@@ -203,6 +210,9 @@ fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
 fn flags(client: &Client) -> String {
     let mut letters = String::new();
     let marks = [
+        (client.subscribed.is_some(), 'P'),
+        (client.multi.is_some(), 'x'),
+        (client.watch.as_ref().is_some_and(|watch| watch.is_dirty()), 'd'),
         (matches!(client.close, Some(netback::Close::AfterSends)), 'c'),
         (matches!(client.close, Some(netback::Close::Now)), 'A'),
         (client.is_unix, 'U'),

@@ -7,6 +7,7 @@ mod client;
 mod hello;
 mod kill;
 mod list;
+mod pause;
 
 use netback::Close;
 
@@ -56,16 +57,16 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "Picks the protocol version and answers who the server is.",
     ),
-    row("ping", -1, flag::FAST, ping)
+    row("ping", -1, flag::FAST | flag::IN_SUBSCRIBED, ping)
         .docs(CONNECTION, "1.0.0", "O(1)", "Answers, to show that the server does.")
         .tips(EACH_SHARD),
-    row("quit", -1, OPENING | flag::IN_MULTI, quit).docs(
+    row("quit", -1, OPENING | flag::IN_MULTI | flag::IN_SUBSCRIBED, quit).docs(
         CONNECTION,
         "1.0.0",
         "O(1)",
         "Closes the connection after the replies that it is owed.",
     ),
-    row("reset", 1, OPENING | flag::IN_MULTI, hello::reset).docs(
+    row("reset", 1, OPENING | flag::IN_MULTI | flag::IN_SUBSCRIBED, hello::reset).docs(
         CONNECTION,
         "6.2.0",
         "O(1)",
@@ -129,6 +130,12 @@ const CLIENT: &[Command] = &[
         "O(1)",
         "Makes the connection's commands leave no trace in how recently keys were used.",
     ),
+    row("pause", -3, OPERATOR, pause::pause).surveyed(pause::survey_pause).docs(
+        CONNECTION,
+        "3.0.0",
+        "O(1)",
+        "Stops commands for a while, all or those that write.",
+    ),
     row("reply", 3, OWN, client::reply).docs(
         CONNECTION,
         "3.2.0",
@@ -146,6 +153,18 @@ const CLIENT: &[Command] = &[
     row("setname", 3, OWN, client::setname)
         .docs(CONNECTION, "2.6.9", "O(1)", "Gives the connection a name.")
         .tips(EACH_NODE),
+    row("unblock", -3, OPERATOR, pause::unblock).surveyed(pause::survey_unblock).docs(
+        CONNECTION,
+        "5.0.0",
+        "O(log N) where N is the number of client connections",
+        "Lets a blocked client go on.",
+    ),
+    row("unpause", 2, OPERATOR, pause::unpause).surveyed(pause::survey_unpause).docs(
+        CONNECTION,
+        "6.2.0",
+        "O(N) Where N is the number of paused clients",
+        "Ends a pause.",
+    ),
 ];
 
 /// A number beyond the `int` of C.
@@ -158,6 +177,12 @@ fn echo(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 fn ping(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    if ctx.args.len() < 3 && ctx.client.is_listening() {
+        ctx.reply.array(2);
+        ctx.reply.bulk(b"pong");
+        ctx.reply.bulk(ctx.args.from(1).next().unwrap_or_default());
+        return Ok(());
+    }
     match ctx.args.len() {
         1 => ctx.reply.status("PONG"),
         2 => ctx.reply.bulk(ctx.args.get(1)),

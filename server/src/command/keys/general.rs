@@ -13,7 +13,13 @@ pub(super) fn del(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let mut deleted = 0;
     for index in 1..ctx.args.len() {
         let key = ctx.key(index);
-        deleted += i64::from(ctx.keyspace.of(&key).delete(ctx.client.db, &key, DeleteCause::Command));
+        let share = ctx.keyspace.share_of(&key);
+        let found = share.partition.delete(ctx.client.db, &key, DeleteCause::Command);
+        if !found {
+            // A deletion counts against who is about to fill the key, even if it finds nothing.
+            share.leases.make_void(ctx.client.db, key.bytes);
+        }
+        deleted += i64::from(found);
     }
     ctx.reply.integer(deleted);
     Ok(())

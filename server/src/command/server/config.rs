@@ -69,7 +69,7 @@ pub(super) fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
     // What follows in the pipeline runs under the new configuration already.
     ctx.shard.refresh_config();
     let share = ctx.keyspace.share_mut(ctx.shard.index);
-    crate::start::configure_partition(&mut share.partition, &ctx.shard.config);
+    share.configure(ctx.shard);
     ctx.reply.ok();
     Ok(())
 }

@@ -12,6 +12,8 @@ mod shutdown;
 mod slowlog;
 
 use super::dispatch::{CommandCtx, CommandResult};
+use super::error::CommandError;
+use crate::blocking::{Blocked, Claim};
 use crate::figures::Figures;
 
 use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
@@ -29,6 +31,27 @@ const EACH_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_su
 const EACH_SHARD: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 const SHARDS_REPORT: &[&str] =
     &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+
+fn wait(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let replicas = ctx.args.integer(1)?;
+    let timeout_ms = timeout(ctx.args.get(2))?;
+    // No replica can be attached yet.
+    if replicas <= 0 || !ctx.may_block() {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    let until_ms = (timeout_ms > 0).then(|| ctx.shard.now_ms().saturating_add(timeout_ms));
+    let on_timeout = b":0\r\n".to_vec();
+    ctx.block(Blocked { claim: Claim::default(), until_ms, on_timeout });
+    Ok(())
+}
+
+/// A timeout in milliseconds.
+fn timeout(text: &[u8]) -> Result<u64, CommandError> {
+    let number = encodings::integer::parse_i64(text);
+    let number = number.ok_or(CommandError::new("ERR timeout is not an integer or out of range"))?;
+    u64::try_from(number).map_err(|_| CommandError::new("ERR timeout is negative"))
+}
 
 const fn row(name: &'static str, arity: i32, flags: u32, run: Handler) -> Command {
     Command::new(name, arity, flags, run)
@@ -90,6 +113,15 @@ pub const COMMANDS: &[Command] = &[
         "Depends on subcommand.",
         "Shows which commands took long.",
     ),
+    row("wait", 3, flag::BLOCKING, wait)
+        .acl(acl::CONNECTION)
+        .docs(
+            Group::Generic,
+            "3.0.0",
+            "O(1)",
+            "Waits until replicas have the connection's writes.",
+        )
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     row("time", 1, ALWAYS | flag::FAST, time)
         .docs(SERVER, "2.6.0", "O(1)", "Answers the server's time.")
         .tips(VARYING),
