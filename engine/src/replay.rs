@@ -1,8 +1,8 @@
 //! Applying effects: what recovery and replication do.
 
 use crate::effect::Effect;
-use crate::keyspace::Placed;
 use crate::error::OpError;
+use crate::keyspace::Placed;
 use crate::partition::Partition;
 use crate::string::{Changed, SetCondition, SetExpire, SetOptions};
 

@@ -68,6 +68,11 @@ pub struct Waiters {
 }
 
 impl Waiters {
+    /// Keys that somebody waits for.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -248,9 +253,8 @@ impl ShardState {
             Pause::Writes => {
                 let in_exec = client.multi.as_ref().filter(|_| entry.name == "exec");
                 writes(entry)
-                    || in_exec.is_some_and(|multi| {
-                        multi.queued.iter().any(|queued| writes(queued.entry))
-                    })
+                    || in_exec
+                        .is_some_and(|multi| multi.queued.iter().any(|queued| writes(queued.entry)))
             }
         }
     }

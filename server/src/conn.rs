@@ -13,6 +13,7 @@ use crate::multi::{Multi, Watch};
 use crate::pubsub::Subscribed;
 use crate::resp::{ArgRange, Progress, Protocol};
 use crate::survey::Survey;
+use crate::tracking::Tracking;
 
 /// A request that has not arrived whole, or waits for an earlier one.
 #[derive(Debug, Default)]
@@ -329,6 +330,8 @@ pub struct Client {
     pub home: Option<usize>,
     /// What it waits for.
     pub blocked: Option<Box<Blocked>>,
+    /// How it is told of keys that change.
+    pub tracking: Option<Box<Tracking>>,
     /// Channels and patterns that it subscribes to.
     pub subscribed: Option<Box<Subscribed>>,
     /// What other shards told for the next request.
@@ -379,6 +382,7 @@ impl Client {
             stall: None,
             home: None,
             blocked: None,
+            tracking: None,
             subscribed: None,
             survey: None,
             over_soft_limit_ms: None,
@@ -411,6 +415,22 @@ impl Client {
             *place = Waiting::Ready(if silent { Vec::new() } else { answer });
         }
         self.release_ready();
+    }
+
+    /// Ends what CLIENT CACHING has said about the command that has run.
+    pub fn end_caching(&mut self) {
+        if let Some(tracking) = &mut self.tracking {
+            tracking.caching = false;
+        }
+    }
+
+    /// Adds what answers no command, behind the answers that are owed.
+    pub fn push_in_order(&mut self, bytes: Vec<u8>) {
+        if self.waiting.is_empty() {
+            self.replies.bytes.extend_from_slice(&bytes);
+        } else {
+            self.waiting.push_back(Waiting::Ready(bytes));
+        }
     }
 
     /// Moves the answers at the head of the line to the replies.
@@ -514,6 +534,12 @@ impl Clients {
     }
 
     /// A client by its connection.
+    pub fn get(&self, conn: ConnId) -> Option<&Client> {
+        let place = self.places.get(conn.index as usize)?;
+        place.as_deref().filter(|client| client.conn == conn)
+    }
+
+    /// A client by its connection, to be changed.
     pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Client> {
         let place = self.places.get_mut(conn.index as usize)?;
         place.as_deref_mut().filter(|client| client.conn == conn)

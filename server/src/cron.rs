@@ -2,6 +2,7 @@
 
 use netback::Close;
 
+use crate::conn::Client;
 use crate::input::Core;
 
 /// Samples over which a rate is taken.
@@ -62,6 +63,11 @@ impl Core {
         let used = self.used_memory();
         self.state.stats.memory_peak = self.state.stats.memory_peak.max(used);
         self.close_idle_clients();
+        if let Some(share) = self.keyspace.own_mut() {
+            share.watchers.sweep();
+            share.waiters.sweep();
+            share.configure(&self.state);
+        }
         self.state.process.set_used_memory(self.state.index, used);
     }
 
@@ -78,7 +84,11 @@ impl Core {
             return;
         }
         let oldest_ms = self.state.now_ms().saturating_sub(timeout_ms);
-        let idle = self.state.clients.iter().filter(|client| client.active_ms < oldest_ms);
+        // Who waits for something is not idle.
+        let is_idle = |client: &&Client| {
+            client.active_ms < oldest_ms && client.blocked.is_none() && client.subscribed.is_none()
+        };
+        let idle = self.state.clients.iter().filter(is_idle);
         let idle: Vec<_> = idle.map(|client| client.conn).collect();
         for conn in idle {
             crate::verbose!("Closing idle client");

@@ -14,6 +14,7 @@ use crate::blocking::Blocked;
 use crate::keyspace::Share;
 use crate::pubsub::Published;
 use crate::survey::Report;
+use crate::tracking::{Author, Changes, Invalidation};
 
 /// Requests that one shard may have under way to one other.
 pub const REQUESTS_MAX: usize = 16 * 1024;
@@ -31,6 +32,8 @@ pub struct Request {
     pub resp3: bool,
     /// CLIENT NO-TOUCH.
     pub no_touch: bool,
+    /// The client's number, if it is to hear of changes of the keys that it reads.
+    pub tracks: Option<u64>,
 }
 
 /// What one shard tells another.
@@ -45,6 +48,12 @@ pub enum PeerMessage {
     Parked(ConnId, Blocked),
     /// The answer to a blocked client.
     Served(ConnId, Vec<u8>),
+    /// What a client of the receiver is to hear of changed keys.
+    Invalidate(Invalidation),
+    /// All clients of the receiver that track are to hear that all keys have changed.
+    InvalidateAll(Author),
+    /// Keys that changed under a prefix which clients of the receiver named.
+    Changes(Arc<Changes>),
     /// A message for the receiver's subscribers.
     Publish(Arc<Published>),
     /// A request for the receiver's part of an answer, in RESP form.

@@ -8,6 +8,7 @@ use crate::command::args::Args;
 use crate::command::dispatch::CommandCtx;
 use crate::conn::Client;
 use crate::input::Core;
+use crate::keyspace::Share;
 use crate::state::ShardState;
 use crate::stats::Stats;
 use crate::survey::Report;
@@ -33,6 +34,8 @@ pub struct Figures {
     pub changes: u64,
     /// Memory of the keyspace.
     pub memory: engine::Memory,
+    /// What clients wait for and listen to.
+    pub listening: Listening,
     /// Clients connected.
     pub clients: usize,
     /// Bytes that the clients hold.
@@ -47,6 +50,57 @@ pub struct Figures {
     pub databases: Vec<DatabaseFigures>,
     /// Each shard by itself, in their order.
     pub shards: Vec<ShardFigures>,
+}
+
+/// How many clients wait for something, listen to something, or watch something.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listening {
+    /// Blocked clients.
+    pub blocked: usize,
+    /// Those of them with a timeout.
+    pub timeouts: usize,
+    /// Keys that clients wait for.
+    pub awaited_keys: usize,
+    /// Subscribers.
+    pub subscribers: usize,
+    /// Clients that track.
+    pub trackers: usize,
+    /// Keys that clients track.
+    pub tracked_keys: usize,
+    /// Pairs of a client and a key that it tracks.
+    pub tracked_items: usize,
+    /// Clients that watch keys.
+    pub watchers: usize,
+    /// Keys that clients watch.
+    pub watched_keys: usize,
+}
+
+impl Listening {
+    fn of(state: &ShardState, share: &Share) -> Self {
+        Self {
+            blocked: state.waits.len(),
+            timeouts: state.waits.timers(),
+            awaited_keys: share.waiters.len(),
+            subscribers: state.subscriptions.clients,
+            trackers: state.tracking.clients,
+            tracked_keys: share.tracked.len(),
+            tracked_items: share.tracked.items(),
+            watchers: 0,
+            watched_keys: share.watchers.len(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.blocked += other.blocked;
+        self.timeouts += other.timeouts;
+        self.awaited_keys += other.awaited_keys;
+        self.subscribers += other.subscribers;
+        self.trackers += other.trackers;
+        self.tracked_keys += other.tracked_keys;
+        self.tracked_items += other.tracked_items;
+        self.watchers += other.watchers;
+        self.watched_keys += other.watched_keys;
+    }
 }
 
 /// What is shown of each shard by itself.
@@ -83,7 +137,8 @@ pub struct DatabaseFigures {
 
 impl Figures {
     /// Figures of one shard. `running` is the client whose command runs.
-    pub fn of(state: &ShardState, partition: &Partition, running: Option<&Client>) -> Self {
+    pub fn of(state: &ShardState, share: &Share, running: Option<&Client>) -> Self {
+        let partition = &share.partition;
         let mut figures = Self {
             stats: state.stats.clone(),
             commands_per_s: state.rates.commands.per_second(),
@@ -94,6 +149,7 @@ impl Figures {
             keyspace: partition.stats(),
             changes: partition.dirty(),
             memory: partition.memory(),
+            listening: Listening::of(state, share),
             pool_bytes: state.buffer_bytes(),
             databases: (0..partition.databases())
                 .map(|db| DatabaseFigures::of(partition, db, state.now_us))
@@ -102,6 +158,7 @@ impl Figures {
         };
         for client in state.clients.iter().chain(running) {
             figures.clients += 1;
+            figures.listening.watchers += usize::from(client.watch.is_some());
             figures.client_bytes += client.memory_bytes();
             figures.query_len_max = figures.query_len_max.max(client.query_len());
             figures.output_len_max = figures.output_len_max.max(client.output_len());
@@ -127,14 +184,14 @@ impl Figures {
 
     /// A shard's part of the figures of the process.
     pub(crate) fn survey(_: Args<'_>, core: &mut Core) -> Report {
-        let figures = Self::of(&core.state, &core.keyspace, None);
+        let figures = Self::of(&core.state, core.keyspace.share(core.state.index), None);
         Report::Figures(Box::new(figures))
     }
 
     /// Figures of the whole process, for a command whose row has [`Figures::survey`].
     pub(crate) fn of_process(ctx: &mut CommandCtx<'_>) -> Self {
-        ctx.keyspace.select(ctx.shard.index);
-        let mut all = vec![Self::of(ctx.shard, ctx.keyspace, Some(ctx.client))];
+        let share = ctx.keyspace.share(ctx.shard.index);
+        let mut all = vec![Self::of(ctx.shard, share, Some(ctx.client))];
         all.extend(ctx.reports().into_iter().filter_map(|report| match report {
             Report::Figures(figures) => Some(*figures),
             _ => None,
@@ -173,6 +230,7 @@ impl Figures {
         add_keyspace(&mut self.keyspace, &other.keyspace);
         self.changes += other.changes;
         add_memory(&mut self.memory, &other.memory);
+        self.listening.add(&other.listening);
         self.clients += other.clients;
         self.client_bytes += other.client_bytes;
         self.pool_bytes += other.pool_bytes;

@@ -12,13 +12,14 @@ use netback::{Close, ConnId};
 
 use crate::blocking::Pause;
 use crate::clock;
+use crate::cluster;
 use crate::command::args::{Args, KeptArgs};
 use crate::command::dispatch::{self, CommandCtx};
 use crate::command::error::CommandError;
 use crate::command::spec::flag;
 use crate::command::table::{Entry, Table, table};
 use crate::conn::{Client, QueryBuffer, Stall};
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, SlotStats};
 use crate::lend::Lending;
 use crate::multi::Queued;
 use crate::resp::{ArgRange, Progress, ProtocolError, Reply, Step, inline, parse};
@@ -47,8 +48,6 @@ pub struct Core {
     pub lending: Lending,
     pub(crate) table: &'static Table,
     batch: Batch,
-    /// Effects at hand, empty between units of work.
-    pub(crate) effects: Vec<u8>,
 }
 
 /// Scratch space, reused from call to call.
@@ -96,7 +95,7 @@ impl Core {
     /// A core for a shard that is starting.
     pub fn new(state: ShardState, keyspace: Keyspace) -> Self {
         let lending = Lending::default();
-        Self { state, keyspace, lending, table: table(), batch: Batch::default(), effects: Vec::new() }
+        Self { state, keyspace, lending, table: table(), batch: Batch::default() }
     }
 
     /// Takes bytes from a client and runs what is whole.
@@ -422,6 +421,17 @@ impl Core {
         let checked = dispatch::resolve(args, found).and_then(|entry| {
             dispatch::gates(entry, client, &self.keyspace, &self.state).map(|()| entry)
         });
+        let mut slot = None;
+        let checked = match checked {
+            Ok(entry) if self.state.hot.redirects && client.home.is_none() => {
+                let known = key.map(|(_, slot)| slot);
+                cluster::check(&self.state, client, entry, args, known).map(|found| {
+                    slot = found;
+                    entry
+                })
+            }
+            other => other,
+        };
         if self.state.pause != Pause::None
             && client.home.is_none()
             && checked.as_ref().is_ok_and(|entry| self.state.stops(entry, client))
@@ -469,9 +479,18 @@ impl Core {
             }
         }
         match checked {
-            Err(error) => dispatch::reject(found, &error, reply, client, &mut self.state),
+            Err(error) => {
+                if found.is_some_and(|entry| entry.name == "exec") {
+                    // A transaction that cannot run is over.
+                    client.end_transaction();
+                }
+                dispatch::reject(found, &error, reply, client, &mut self.state);
+            }
             Ok(entry) => {
+                let (start, began) = (reply.len(), self.state.cycles);
                 self.keyspace.set_no_touch(client.no_touch);
+                self.state.tracking.author =
+                    Some((client.home.unwrap_or(self.state.index), client.conn));
                 let single_key = key.map(|(hash, slot)| Key {
                     bytes: args.get(usize::from(entry.single_key)),
                     hash,
@@ -487,7 +506,21 @@ impl Core {
                     single_key: single_key.as_ref(),
                     redacted: 0,
                 });
-                self.settle();
+                if self.state.hot.slot_stats
+                    && let Some(slot) = slot
+                {
+                    let used = SlotStats {
+                        cycles: clock::elapsed(began, self.state.cycles),
+                        bytes_in: wire.len() as u64,
+                        bytes_out: (reply.len() - start) as u64,
+                    };
+                    self.keyspace.selected_share().count_use(slot, used);
+                }
+                self.keyspace.settle(&mut self.state);
+                self.keyspace.serve(&mut self.state);
+                if self.state.tracking.is_pending() {
+                    self.state.send_invalidations(Some((client, reply)));
+                }
                 if self.state.has_own_pushes() {
                     self.state.write_own_pushes(client, reply);
                 }
@@ -521,7 +554,7 @@ impl Core {
                 return;
             }
         };
-        let needs = self.needs(client, entry, args, None);
+        let needs = self.keyspace.needs(client, entry.command, args, None);
         if let Some(multi) = &mut client.multi {
             multi.needs = multi.needs.unite(needs);
             multi.bytes += wire.len();

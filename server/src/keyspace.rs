@@ -11,6 +11,7 @@ use crate::blocking::Waiters;
 use crate::fill::Leases;
 use crate::multi::Watchers;
 use crate::state::ShardState;
+use crate::tracking::Tracked;
 
 /// The most shards that a process may have.
 pub const SHARDS_MAX: usize = 256;
@@ -77,6 +78,17 @@ pub fn slots_of(shard: usize, shards: usize) -> std::ops::Range<usize> {
     (shard * HASH_SLOTS).div_ceil(shards)..((shard + 1) * HASH_SLOTS).div_ceil(shards)
 }
 
+/// What commands on the keys of one hash slot have used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SlotStats {
+    /// Cycles.
+    pub cycles: u64,
+    /// Bytes of requests.
+    pub bytes_in: u64,
+    /// Bytes of replies.
+    pub bytes_out: u64,
+}
+
 /// One shard's part of the keyspace, with all that hangs on its keys.
 pub struct Share {
     /// The keys.
@@ -85,8 +97,12 @@ pub struct Share {
     pub watchers: Watchers,
     /// Who waits for keys.
     pub waiters: Waiters,
+    /// Who has read keys and is to hear of changes.
+    pub tracked: Tracked,
     /// Who may fill keys.
     pub leases: Leases,
+    /// Use of the hash slots, if it is counted.
+    slot_stats: Vec<SlotStats>,
     /// Effects are published or told to clients beside those that wait for a key.
     pub is_notified: bool,
     /// Version of the configuration that the partition follows.
@@ -98,7 +114,34 @@ pub struct Share {
 impl Share {
     /// A share of a partition that nobody watches yet.
     pub fn new(partition: Partition) -> Self {
-        Self { partition, watchers: Watchers::default(), waiters: Waiters::default(), leases: Leases::default(), is_notified: false, config_version: 0, stats_version: 1 }
+        Self {
+            partition,
+            watchers: Watchers::default(),
+            tracked: Tracked::default(),
+            waiters: Waiters::default(),
+            leases: Leases::default(),
+            slot_stats: Vec::new(),
+            is_notified: false,
+            config_version: 0,
+            stats_version: 1,
+        }
+    }
+
+    /// Counts what a command on the keys of a hash slot has used.
+    #[cold]
+    pub fn count_use(&mut self, slot: u16, used: SlotStats) {
+        if self.slot_stats.is_empty() {
+            self.slot_stats = vec![SlotStats::default(); HASH_SLOTS];
+        }
+        let sum = &mut self.slot_stats[usize::from(slot)];
+        sum.cycles += used.cycles;
+        sum.bytes_in += used.bytes_in;
+        sum.bytes_out += used.bytes_out;
+    }
+
+    /// What commands on the keys of a hash slot have used.
+    pub fn slot_stats(&self, slot: u16) -> SlotStats {
+        self.slot_stats.get(usize::from(slot)).copied().unwrap_or_default()
     }
 
     /// Whether effects have been written down.
@@ -112,6 +155,7 @@ impl Share {
         let partition = &mut self.partition;
         self.watchers.touch_all(|db, key| partition.holds(db, &partition.key(key)));
         self.partition.flush_all();
+        self.tracked.clear();
     }
 
     /// Empties a database.
@@ -120,6 +164,7 @@ impl Share {
         self.watchers
             .touch_all(|other, key| other == db && partition.holds(db, &partition.key(key)));
         self.partition.flush_db(db);
+        self.tracked.clear();
     }
 
     /// Makes two databases change places.
@@ -136,14 +181,15 @@ impl Share {
     pub fn configure(&mut self, state: &ShardState) {
         self.config_version = state.config_version;
         crate::start::configure_partition(&mut self.partition, &state.config);
-        self.is_notified = state.hot.events.any();
+        self.is_notified = state.hot.events.any() || !state.process.prefixes.is_empty();
         self.partition.note(state.hot.events.need_notes());
         self.update_listening();
     }
 
     /// Has the partition write its effects down if anybody wants to know of them.
     pub fn update_listening(&mut self) {
-        let is_awaited = !self.watchers.is_empty() || !self.leases.is_empty();
+        let is_awaited =
+            !self.watchers.is_empty() || !self.leases.is_empty() || !self.tracked.is_empty();
         self.partition.listen(self.is_notified || is_awaited);
     }
 
@@ -169,6 +215,8 @@ pub struct Keyspace {
     databases: usize,
     /// Whether reads leave access stamps alone, in all shares.
     no_touch: bool,
+    /// Shares of other shards that are here.
+    borrowed: usize,
     /// Commands on all keys mean the own share only (`port-mode per-shard`).
     pub own_only: bool,
 }
@@ -179,13 +227,27 @@ impl Keyspace {
         let (hasher, databases) = (share.partition.key_hasher(), share.partition.databases());
         let mut all: Vec<Option<Box<Share>>> = (0..shards).map(|_| None).collect();
         all[own] = Some(Box::new(share));
-        Self { own, selected: own, shares: all, hasher, databases, no_touch: false, own_only: false }
+        Self {
+            own,
+            selected: own,
+            shares: all,
+            hasher,
+            databases,
+            no_touch: false,
+            borrowed: 0,
+            own_only: false,
+        }
     }
 
     /// How many shards the process has.
     #[inline]
     pub fn shards(&self) -> usize {
         self.shares.len()
+    }
+
+    /// The shard whose keyspace this is.
+    pub fn own_shard(&self) -> usize {
+        self.own
     }
 
     /// How many numbered databases there are.
@@ -229,12 +291,21 @@ impl Keyspace {
 
     /// Gives a share away.
     pub fn take(&mut self, shard: usize) -> Option<Box<Share>> {
-        self.shares[shard].take()
+        let share = self.shares[shard].take();
+        self.borrowed -= usize::from(share.is_some() && shard != self.own);
+        share
+    }
+
+    /// Whether shares of other shards are here.
+    #[inline]
+    pub fn has_borrowed(&self) -> bool {
+        self.borrowed > 0
     }
 
     /// Takes a share in.
     pub fn put(&mut self, shard: usize, mut share: Box<Share>) {
         share.partition.no_touch = self.no_touch;
+        self.borrowed += usize::from(shard != self.own);
         let before = self.shares[shard].replace(share);
         debug_assert!(before.is_none(), "a share is in one place");
     }
@@ -311,8 +382,9 @@ impl Keyspace {
         shares.filter_map(|(shard, share)| Some((shard, share.as_deref_mut()?)))
     }
 
+    /// The share of a shard to be looked at, which is here.
     #[inline]
-    fn share(&self, shard: usize) -> &Share {
+    pub fn share(&self, shard: usize) -> &Share {
         self.shares[shard].as_deref().expect(NOT_HERE)
     }
 

@@ -93,6 +93,12 @@ impl Core {
             PeerMessage::Share(shard, share) => self.take_share(shard, share),
             PeerMessage::Parked(conn, blocked) => self.parked(from, conn, blocked),
             PeerMessage::Served(conn, bytes) => self.served(conn, bytes),
+            PeerMessage::Invalidate(invalidation) => self.state.invalidated(invalidation),
+            PeerMessage::InvalidateAll(author) => {
+                self.state.invalidate_own_all(None, author);
+                self.state.send_invalidations(None);
+            }
+            PeerMessage::Changes(changes) => self.state.hear_changes(&changes),
             PeerMessage::Publish(published) => self.state.deliver(&published),
             PeerMessage::Survey { conn, part, bytes } => self.report(from, conn, part, &bytes),
             PeerMessage::Report { conn, part, report } => self.reported(conn, part, report),
@@ -152,8 +158,8 @@ impl Core {
     fn may_serve(&self) -> bool {
         let own = self.state.index;
         self.lending.open.as_ref().is_some_and(|open| {
-            let my_turn = !open.set.contains(own)
-                || self.state.process.reservations.head(own) == Some(own);
+            let my_turn =
+                !open.set.contains(own) || self.state.process.reservations.head(own) == Some(own);
             my_turn && self.keyspace.has_all(&open.set)
         })
     }

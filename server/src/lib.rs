@@ -9,6 +9,7 @@
 pub mod blocking;
 pub mod cli;
 pub mod clock;
+pub mod cluster;
 pub mod command;
 pub mod config;
 pub mod conn;
@@ -38,3 +39,4 @@ pub mod supervise;
 pub mod survey;
 pub mod system;
 pub mod tick;
+pub mod tracking;

@@ -41,12 +41,27 @@ impl<'a> Bind<'a> {
     }
 }
 
-/// Opens the TCP sockets of the configuration.
+/// The port that a shard listens at: that of the process, or one of its own.
+pub(crate) fn port_of(config: &Config, shard: usize) -> i64 {
+    let offset = if config.is_port_per_shard() && config.port != 0 { shard as i64 } else { 0 };
+    config.port + offset
+}
+
+/// Opens the TCP sockets of a shard.
 ///
 /// # Errors
 /// [`Failed`] after a log line with the reason.
-pub(crate) fn tcp<B: Backend>(backend: &mut B, config: &Config) -> Result<Vec<ListenerId>, Failed> {
-    let port = config.port as u16;
+pub(crate) fn tcp<B: Backend>(
+    backend: &mut B,
+    config: &Config,
+    shard: usize,
+) -> Result<Vec<ListenerId>, Failed> {
+    let Ok(port) = u16::try_from(port_of(config, shard)) else {
+        return Err(fail(&format!(
+            "Shard {shard} has no port: {} and more of them end at 65535",
+            config.port
+        )));
+    };
     let mut listeners = Vec::new();
     if port == 0 {
         return Ok(listeners);
@@ -98,11 +113,16 @@ fn options(config: &Config) -> ListenOptions {
 
 /// Whether the TCP addresses of `new` can be listened on by a server that listens on those of
 /// `old`: each one is opened and closed again.
-pub(crate) fn can_move(old: &Config, new: &Config) -> bool {
-    let port = new.port as u16;
-    if port == 0 {
+pub(crate) fn can_move(old: &Config, new: &Config, shards: usize) -> bool {
+    if new.port == 0 {
         return true;
     }
+    let listening = if new.is_port_per_shard() { shards } else { 1 };
+    (0..listening).all(|shard| can_listen(old, new, shard))
+}
+
+fn can_listen(old: &Config, new: &Config, shard: usize) -> bool {
+    let Ok(port) = u16::try_from(port_of(new, shard)) else { return false };
     new.bind.iter().all(|word| {
         let Some(bind) = Bind::parse(word) else { return false };
         // Our own sockets hold the port that stays the same, so only the address is tried then.

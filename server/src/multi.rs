@@ -94,6 +94,11 @@ pub struct Watchers {
 const SWEEP_LEN_MIN: usize = 64;
 
 impl Watchers {
+    /// Keys that are watched, some by nobody any more.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Whether no key is watched.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()

@@ -1,13 +1,18 @@
 //! What the shards of one process share: configuration, identity, client numbers, shutdown.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use netback::ConnId;
+
 use crate::blocking::Pause;
+use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::pubsub::Registry;
 use crate::reserve::Reservations;
 use crate::slowlog::SlowLog;
+use crate::tracking::Prefixes;
 
 /// Shared state; each shard holds it in an `Arc`.
 pub struct Process {
@@ -32,6 +37,12 @@ pub struct Process {
     slow_log: Mutex<SlowLog>,
     /// Bytes in use by each shard, as of its last turn of [`crate::cron`].
     used_memory: Vec<AtomicU64>,
+    /// Nodes and hash slots.
+    pub cluster: Cluster,
+    /// Prefixes of clients that track by broadcast.
+    pub prefixes: Prefixes,
+    /// Where each client is.
+    homes: Mutex<HashMap<u64, (u16, ConnId)>>,
     /// Subscribers by shard.
     pub pubsub: Registry,
     /// Who may have which shards' shares.
@@ -46,6 +57,7 @@ pub struct Process {
 impl Process {
     /// State for a process that is starting.
     pub fn new(config: Config, shards: usize, backend: &'static str, started_us: u64) -> Self {
+        let per_shard = config.is_port_per_shard();
         Self {
             config: Mutex::new(config),
             config_version: AtomicU64::new(1),
@@ -61,6 +73,9 @@ impl Process {
             paused_all: AtomicBool::new(false),
             slow_log: Mutex::default(),
             used_memory: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            cluster: Cluster::new(per_shard, shards),
+            prefixes: Prefixes::default(),
+            homes: Mutex::default(),
             pubsub: Registry::default(),
             reservations: Reservations::new(shards),
             stats_version: AtomicU64::new(1),
@@ -92,6 +107,21 @@ impl Process {
     /// The next client number.
     pub fn next_client_id(&self) -> u64 {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tells where a client is, or that it has gone.
+    pub fn set_home(&self, id: u64, home: Option<(usize, ConnId)>) {
+        let mut homes = self.homes.lock().expect("no thread panics while it holds the lock");
+        match home {
+            Some((shard, conn)) => homes.insert(id, (shard as u16, conn)),
+            None => homes.remove(&id),
+        };
+    }
+
+    /// The shard and the connection of a client.
+    pub fn home_of(&self, id: u64) -> Option<(usize, ConnId)> {
+        let homes = self.homes.lock().expect("no thread panics while it holds the lock");
+        homes.get(&id).map(|(shard, conn)| (usize::from(*shard), *conn))
     }
 
     /// What is stopped at a time in milliseconds.
@@ -177,7 +207,7 @@ impl Process {
 }
 
 /// 40 random hexadecimal digits, from the operating system.
-fn random_hex() -> String {
+pub(crate) fn random_hex() -> String {
     let bytes = crate::system::random_bytes::<20>().unwrap_or_else(|| {
         // Without a random device the process number still tells two servers apart.
         let mut bytes = [0; 20];

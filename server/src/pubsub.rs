@@ -35,7 +35,7 @@ impl Kind {
     pub const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::ShardChannel];
 
     /// The first word of a message to subscribers of this kind.
-    fn message_word(self) -> &'static [u8] {
+    pub(crate) fn message_word(self) -> &'static [u8] {
         match self {
             Self::Channel => b"message",
             Self::Pattern => b"pmessage",

@@ -1,53 +1,72 @@
 //! What follows from changes of the keyspace: the one place where every write path ends.
 //!
-//! After each unit of work (a command, a transaction, a round of upkeep) the effects that the shares
-//! at hand have written down are taken and handed to those who wait for them. A share writes them
-//! down only while there is somebody.
+//! The effects that the shares at hand have written down are taken and handed to those who wait for
+//! them: watchers, clients that track, subscribers. A share writes them down only while there is
+//! somebody. Clients that wait for keys are served when the whole unit of work (a command, a
+//! transaction, a round of upkeep) is over.
 
 use engine::Effect;
 
-use crate::input::Core;
-use crate::keyspace::Share;
+use crate::keyspace::{Keyspace, Share};
+use crate::state::ShardState;
 
-impl Core {
-    /// Hands the effects of the last unit of work on.
+impl Keyspace {
+    /// Hands on what has changed since the last call, that of the selected share first.
     #[inline]
-    pub(crate) fn settle(&mut self) {
-        if self.keyspace.shards() == 1 {
-            let changed = self.keyspace.own().is_some_and(Share::has_effects);
-            if changed {
-                self.settle_share(0);
+    pub fn settle(&mut self, state: &mut ShardState) {
+        if self.shards() == 1 {
+            if self.own().is_some_and(Share::has_effects) {
+                self.share_mut(0).settle(state);
             }
             return;
         }
-        let shards: smallvec::SmallVec<[usize; 8]> = self
-            .keyspace
-            .held_mut()
-            .filter(|(_, share)| share.has_effects())
-            .map(|(shard, _)| shard)
-            .collect();
-        shards.into_iter().for_each(|shard| self.settle_share(shard));
+        let selected = self.selected();
+        if self.has(selected) && self.share_mut(selected).has_effects() {
+            self.share_mut(selected).settle(state);
+        }
+        if self.has_borrowed() {
+            for (_, share) in self.held_mut().filter(|(_, share)| share.has_effects()) {
+                share.settle(state);
+            }
+        }
     }
 
+    /// Serves those who wait for keys that are ready.
+    #[inline]
+    pub fn serve(&mut self, state: &mut ShardState) {
+        if self.shards() == 1 || !self.has_borrowed() {
+            if let Some(share) = self.own_mut()
+                && share.leases.has_void()
+            {
+                share.serve_fills(state);
+            }
+            return;
+        }
+        for (_, share) in self.held_mut().filter(|(_, share)| share.leases.has_void()) {
+            share.serve_fills(state);
+        }
+    }
+}
+
+impl Share {
     #[cold]
-    fn settle_share(&mut self, shard: usize) {
-        let share = self.keyspace.share_mut(shard);
-        share.dirty_watchers();
-        let mut log = std::mem::take(&mut self.effects);
-        share.partition.swap_effect_log(&mut log);
+    fn settle(&mut self, state: &mut ShardState) {
+        self.dirty_watchers();
+        let mut log = std::mem::take(&mut state.effects);
+        self.partition.swap_effect_log(&mut log);
         let mut rest = &log[..];
         while let Ok((effect, after)) = Effect::decode(rest) {
-            share.leases.heed(&effect);
-            if self.state.hot.events.any() {
-                self.state.notify(&effect);
+            self.leases.heed(&effect);
+            for (_, key) in effect.keys() {
+                state.key_changed(self, key);
+            }
+            if state.hot.events.any() {
+                state.notify(&effect);
             }
             rest = after;
         }
         log.clear();
-        self.effects = log;
-        if share.leases.has_void() {
-            share.serve_fills(&mut self.state);
-        }
-        share.update_listening();
+        state.effects = log;
+        self.update_listening();
     }
 }

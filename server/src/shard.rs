@@ -103,14 +103,18 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
     }
 
-    /// Opens the listening sockets of the configuration. One shard of a process does so.
+    /// Opens the listening sockets of the configuration. The first shard does so, and the others if
+    /// each has a port of its own.
     ///
     /// # Errors
     /// [`Failed`] after a log line with the reason.
     pub fn listen(&mut self) -> Result<(), Failed> {
         let config = &self.core.state.config;
-        let tcp = listen::tcp(&mut self.backend, config)?;
-        listen::unix(&mut self.backend, config)?;
+        let index = self.core.state.index;
+        let tcp = listen::tcp(&mut self.backend, config, index)?;
+        if index == 0 {
+            listen::unix(&mut self.backend, config)?;
+        }
         self.listening = Some(Listening { port: config.port, bind: config.bind.clone(), tcp });
         Ok(())
     }
@@ -125,7 +129,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         listening.tcp.drain(..).for_each(|listener| self.backend.unlisten(listener));
         (listening.port, listening.bind) = (config.port, config.bind.clone());
         // CONFIG SET has tried the addresses; what fails nonetheless stands in the log.
-        if let Ok(tcp) = listen::tcp(&mut self.backend, config) {
+        if let Ok(tcp) = listen::tcp(&mut self.backend, config, self.core.state.index) {
             listening.tcp = tcp;
         }
     }
@@ -178,6 +182,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             self.core.resume(conn);
         }
         self.core.work_on_waits();
+        self.core.state.broadcast_changes();
         self.send_messages();
         self.work_on_files();
         self.flush_clients();
@@ -197,7 +202,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     }
 
     fn timeout(&self) -> Duration {
-        if self.upkeep_pending || !self.resumed.is_empty() || self.core.lending.is_pending() || self.core.state.waits.is_pending() {
+        if self.upkeep_pending
+            || !self.resumed.is_empty()
+            || self.core.lending.is_pending()
+            || self.core.state.waits.is_pending()
+        {
             return Duration::ZERO;
         }
         let now_us = self.core.state.now_us;
@@ -207,16 +216,20 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             .map_or(u64::MAX, |ms| ms.saturating_mul(1000).saturating_sub(now_us));
         let waits = self.core.state.waits.next_ms();
         let leases = self.core.keyspace.own().and_then(|share| share.leases.next_ms());
-        let wait_us = [waits, leases].into_iter().flatten().min().map_or(u64::MAX, |ms| {
-            ms.saturating_mul(1000).saturating_sub(now_us)
-        });
+        let wait_us = [waits, leases]
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(u64::MAX, |ms| ms.saturating_mul(1000).saturating_sub(now_us));
         Duration::from_micros(cron_us.min(expire_us).min(wait_us).min(CRON_PERIOD_US))
     }
 
     fn adopt_accepted(&mut self) {
         for (listener, socket) in std::mem::take(&mut self.accepted) {
             let process = &self.core.state.process;
-            let shard = process.least_loaded_shard();
+            let per_shard = process.cluster.per_shard;
+            let own = self.core.state.index;
+            let shard = if per_shard { own } else { process.least_loaded_shard() };
             if shard == self.core.state.index {
                 self.adopt(socket);
             } else {
@@ -264,6 +277,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         crate::verbose!("Accepted {}", client.address);
         state.stats.connections_received += 1;
         process.clients[state.index].fetch_add(1, Ordering::Relaxed);
+        process.set_home(client.id, Some((state.index, conn)));
         state.clients.insert(Box::new(client));
     }
 
@@ -384,7 +398,8 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             self.resumed.push(conn);
         }
         // Who waits for something may hang up, which only who is read from can.
-        let is_held = matches!(client.stall, Some(Stall::Answers | Stall::Room)) && client.blocked.is_none();
+        let is_held =
+            matches!(client.stall, Some(Stall::Answers | Stall::Room)) && client.blocked.is_none();
         let paused = is_held || !has_room;
         if paused != client.paused {
             client.paused = paused;
@@ -414,7 +429,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             share.partition.maintain(&mut || clock::elapsed(began, clock.cycles()) < budget);
         self.upkeep_pending = report.work_left;
         self.next_expire_ms = report.next_expire_ms;
-        self.core.settle();
+        self.core.state.tracking.author = None;
+        let Core { keyspace, state, .. } = &mut self.core;
+        keyspace.settle(state);
+        keyspace.serve(state);
+        state.send_invalidations(None);
     }
 
     /// What is done by the clock, ten times a second.
@@ -468,6 +487,8 @@ fn closed(core: &mut Core, conn: ConnId, reason: &CloseReason) {
     let Some(mut client) = core.state.clients.take(conn) else { return };
     core.state.unsubscribe_all(&mut client);
     core.state.forget_waiting(&mut client);
+    core.state.untrack(&mut client);
+    core.state.process.set_home(client.id, None);
     let process = &core.state.process;
     process.clients[core.state.index].fetch_sub(1, Ordering::Relaxed);
     match reason {

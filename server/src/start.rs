@@ -183,12 +183,21 @@ fn spawn_shards<B: Backend>(
     fabric: &Arc<Fabric<B::Socket, B::Waker>>,
     seed: u64,
 ) -> Result<Vec<ShardThread>, Failed> {
-    (1..process.shards)
+    let (ready, opened) = std::sync::mpsc::channel();
+    let threads: Result<Vec<ShardThread>, Failed> = (1..process.shards)
         .map(|index| {
-            let (process, fabric) = (Arc::clone(process), Arc::clone(fabric));
+            let (process, fabric, ready) = (Arc::clone(process), Arc::clone(fabric), ready.clone());
             let run = move || {
                 pin(&process.config(), index);
                 let opened = open_shard::<B, _>(index, &process, &fabric, OsClock, seed);
+                let opened = opened.and_then(|mut shard| {
+                    if process.cluster.per_shard {
+                        shard.listen()?;
+                    }
+                    Ok(shard)
+                });
+                let _ = ready.send(opened.is_ok());
+                drop(ready);
                 let result = opened.and_then(|shard| {
                     shard.run().map_err(|error| fail(&format!("Network backend: {error}")))
                 });
@@ -201,7 +210,10 @@ fn spawn_shards<B: Backend>(
                 .spawn(run)
                 .map_err(|error| fail(&format!("Can't start the thread of shard {index}: {error}")))
         })
-        .collect()
+        .collect();
+    // The server is ready when all shards are.
+    drop(ready);
+    if opened.iter().all(|is_open| is_open) { threads } else { Err(Failed) }
 }
 
 /// Keeps the calling thread, which runs a shard, on one core if the configuration says so.
@@ -246,7 +258,8 @@ pub fn open_shard<B: Backend, C: Clock>(
     // Keys have one hash on all shards; the dice of the shards differ.
     let dice = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let state = ShardState::new(index, Arc::clone(process), now_us, dice);
-    let keyspace = Keyspace::new(index, process.shards, Share::new(partition));
+    let mut keyspace = Keyspace::new(index, process.shards, Share::new(partition));
+    keyspace.own_only = process.cluster.per_shard;
     Ok(Shard::new(backend, clock, Core::new(state, keyspace), Arc::clone(fabric)))
 }
 

@@ -18,6 +18,7 @@ use crate::pubsub::Subscriptions;
 use crate::replace_file::ReplaceFile;
 use crate::resp::{Limits, Reply};
 use crate::stats::Stats;
+use crate::tracking::TrackingState;
 
 /// Reply and query buffers kept for reuse.
 const POOL_LEN_MAX: usize = 64;
@@ -40,12 +41,18 @@ pub struct Hot {
     pub output_limits: [OutputLimit; 2],
     /// `notify-keyspace-events`.
     pub events: Classes,
+    /// This shard's part of `tracking-table-max-keys`; 0 is without limit.
+    pub tracked_keys_max: usize,
     /// `maxmemory`; 0 is without limit.
     pub memory_max: u64,
     /// Whether clients must authenticate.
     pub password_required: bool,
     /// `pipeline-order relaxed`.
     pub relaxed_order: bool,
+    /// Requests for hash slots of other nodes are refused.
+    pub redirects: bool,
+    /// `cluster-slot-stats-enabled`, in a cluster.
+    pub slot_stats: bool,
 }
 
 /// Empty buffers that are kept for reuse.
@@ -95,6 +102,8 @@ pub struct ShardState {
     pub waits: Waits,
     /// What CLIENT PAUSE has stopped, as of the tick's begin.
     pub pause: Pause,
+    /// Client-side caching.
+    pub tracking: TrackingState,
     /// Bytes of messages that are shared between clients.
     pub shared_bytes: Arc<AtomicUsize>,
     /// The client whose command is running, and what it is to get behind the reply.
@@ -109,6 +118,8 @@ pub struct ShardState {
     /// Files that clients wait for, with the first operation of each, to be started at the end of
     /// the tick.
     pub file_jobs: Vec<(ConnId, ReplaceFile, FileOp)>,
+    /// Effects at hand, empty between units of work.
+    pub effects: Vec<u8>,
     /// Log position up to which all is durable; replies with later marks wait.
     pub durable_position: u64,
     /// State of the random number generator.
@@ -127,7 +138,7 @@ impl ShardState {
         let mut state = Self {
             index,
             process,
-            hot: hot(&config),
+            hot: hot(&config, shards),
             config,
             config_version,
             stats_version,
@@ -140,6 +151,7 @@ impl ShardState {
             subscriptions: Subscriptions::default(),
             waits: Waits::default(),
             pause: Pause::None,
+            tracking: TrackingState::default(),
             shared_bytes: Arc::default(),
             running: None,
             own_pushes: Vec::new(),
@@ -147,6 +159,7 @@ impl ShardState {
             wake: ShardSet::default(),
             under_way: vec![0; shards],
             file_jobs: Vec::new(),
+            effects: Vec::new(),
             durable_position: u64::MAX,
             random: seed | 1,
             buffers: Buffers::default(),
@@ -173,7 +186,7 @@ impl ShardState {
     }
 
     fn apply_config(&mut self) {
-        self.hot = hot(&self.config);
+        self.hot = hot(&self.config, self.process.shards);
         self.stats.track_latency = self.config.latency_tracking;
     }
 
@@ -265,7 +278,7 @@ impl ShardState {
     }
 }
 
-fn hot(config: &Config) -> Hot {
+fn hot(config: &Config, shards: usize) -> Hot {
     Hot {
         bulk_max: config.proto_max_bulk_len,
         query_buffer_max: config.client_query_buffer_limit as usize,
@@ -273,8 +286,12 @@ fn hot(config: &Config) -> Hot {
         slow_log_len_max: config.slowlog_max_len as usize,
         output_limits: [config.output_limit("normal"), config.output_limit("pubsub")],
         events: Classes::from_letters(config.value("notify-keyspace-events")),
+        tracked_keys_max: (config.tracking_table_max_keys() as usize).div_ceil(shards),
         memory_max: config.maxmemory,
         password_required: !config.requirepass.is_empty(),
         relaxed_order: config.pipeline_order_relaxed(),
+        redirects: config.cluster_enabled
+            && !(config.is_port_per_shard() && config.is_yes("cluster-forward")),
+        slot_stats: config.cluster_enabled && config.is_yes("cluster-slot-stats-enabled"),
     }
 }

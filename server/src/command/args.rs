@@ -77,10 +77,8 @@ impl KeptArgs {
     /// The request whose bytes are `wire`, a part of the input of its arguments.
     pub fn new(args: Args<'_>, wire: &[u8]) -> Self {
         let offset = wire.as_ptr().addr() - args.input.as_ptr().addr();
-        let range = |range: &ArgRange| ArgRange {
-            start: range.start - offset,
-            end: range.end - offset,
-        };
+        let range =
+            |range: &ArgRange| ArgRange { start: range.start - offset, end: range.end - offset };
         Self { wire: wire.to_vec(), ranges: args.ranges.iter().map(range).collect() }
     }
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use engine::Key;
 
 use super::args::Args;
-use crate::blocking::Blocked;
 use super::error::{CommandError, OUT_OF_MEMORY, c_string};
 use super::spec::flag;
 use super::table::{Entry, table};
+use crate::blocking::Blocked;
 use crate::clock;
 use crate::conn::{Client, ReplyMode, Waiting};
 use crate::keyspace::Keyspace;
@@ -199,6 +199,9 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
     let cycles = clock::elapsed(ctx.shard.cycles, end);
     ctx.shard.cycles = end;
     ctx.shard.stats.ran(entry.id, cycles);
+    if ctx.client.tracking.is_some() {
+        track(ctx);
+    }
     if let Err(error) = result {
         ctx.reply.truncate(start);
         ctx.shard.stats.commands[usize::from(entry.id)].failed += 1;
@@ -213,6 +216,19 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
     // Confirmations of subscriptions are pushes, which CLIENT REPLY does not silence.
     if !(entry.command.is(flag::PUBSUB) && entry.command.is(flag::IN_SUBSCRIBED)) {
         finish_reply(ctx.client, ctx.reply, start);
+    }
+}
+
+/// Does what client-side caching asks for after a command.
+#[cold]
+fn track(ctx: &mut CommandCtx<'_>) {
+    let remembers = ctx.client.tracking.as_ref().is_some_and(|tracking| tracking.remembers());
+    if remembers && ctx.entry.command.is(flag::READONLY) {
+        crate::tracking::remember_keys(ctx);
+    }
+    let is_about_clients = ctx.entry.name.starts_with("client|");
+    if !is_about_clients && ctx.client.multi.is_none() && !ctx.client.in_exec {
+        ctx.client.end_caching();
     }
 }
 

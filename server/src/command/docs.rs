@@ -56,6 +56,7 @@ fn title(group: Group) -> &'static str {
         Group::Connection => "Connection",
         Group::Server => "Server",
         Group::Transactions => "Transactions",
+        Group::Cluster => "Cluster",
         Group::PubSub => "Publishing and subscribing",
     }
 }

@@ -81,9 +81,11 @@ fn fillget(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, db, now_ms) = (ctx.key(1), ctx.client.db, ctx.shard.now_ms());
     let share = ctx.keyspace.share_of(&key);
     let is_due_soon = parsed.refresh_ms > 0
-        && share.partition.peek_expire_time(db, &key).flatten().is_some_and(|at_ms| {
-            at_ms < now_ms.saturating_add(parsed.refresh_ms)
-        });
+        && share
+            .partition
+            .peek_expire_time(db, &key)
+            .flatten()
+            .is_some_and(|at_ms| at_ms < now_ms.saturating_add(parsed.refresh_ms));
     let left_ms = share.leases.left_ms(db, key.bytes, now_ms);
     if let Some(value) = share.partition.get(db, &key)? {
         if is_due_soon && left_ms.is_none() {

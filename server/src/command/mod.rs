@@ -10,6 +10,7 @@ pub mod spec;
 pub mod table;
 
 pub mod bitmap;
+pub mod cluster;
 pub mod connection;
 pub mod fill;
 pub mod keys;

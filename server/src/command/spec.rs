@@ -170,16 +170,19 @@ pub enum Group {
     Transactions,
     /// Publishing and subscribing.
     PubSub,
+    /// The cluster.
+    Cluster,
 }
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::String,
         Self::Bitmap,
         Self::Generic,
         Self::Transactions,
         Self::PubSub,
+        Self::Cluster,
         Self::Connection,
         Self::Server,
     ];
@@ -194,6 +197,7 @@ impl Group {
             Self::Server => "server",
             Self::Transactions => "transactions",
             Self::PubSub => "pubsub",
+            Self::Cluster => "cluster",
         }
     }
 }

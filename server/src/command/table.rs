@@ -5,20 +5,20 @@
 use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
-use super::{bitmap, connection, fill, keys, pubsub, server, string, transaction};
+use super::{bitmap, cluster, connection, fill, keys, pubsub, server, string, transaction};
 
 /// The families, in the order in which COMMAND lists them.
-const FAMILIES: &[&[Command]] =
-    &[
-        string::COMMANDS,
-        bitmap::COMMANDS,
-        keys::COMMANDS,
-        connection::COMMANDS,
-        server::COMMANDS,
-        transaction::COMMANDS,
-        pubsub::COMMANDS,
-        fill::COMMANDS,
-    ];
+const FAMILIES: &[&[Command]] = &[
+    string::COMMANDS,
+    bitmap::COMMANDS,
+    keys::COMMANDS,
+    connection::COMMANDS,
+    server::COMMANDS,
+    transaction::COMMANDS,
+    pubsub::COMMANDS,
+    fill::COMMANDS,
+    cluster::COMMANDS,
+];
 
 /// Slots of the name index; a power of two well over the number of commands.
 const INDEX_LEN: usize = 2048;

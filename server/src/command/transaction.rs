@@ -3,13 +3,11 @@
 //! Between MULTI and EXEC requests are queued before dispatch (`input.rs`). EXEC runs where its
 //! client is, with the shares of all keys at hand, so that nobody sees it half done.
 
-use super::args::Args;
 use super::dispatch::{self, CommandCtx, CommandResult};
 use super::error::CommandError;
 use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
-use crate::input::key_indexes;
-use crate::keyspace::shard_of;
 use crate::input::Needs;
+use crate::keyspace::shard_of;
 use crate::multi::{Multi, Watch};
 
 const ALWAYS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::ALLOW_BUSY;
@@ -41,20 +39,15 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "Starts a transaction: what follows is queued.",
     ),
-    Command::new("unwatch", 1, ALWAYS | flag::FAST | flag::HOME, unwatch).acl(acl::TRANSACTION).docs(
+    Command::new("unwatch", 1, ALWAYS | flag::FAST | flag::HOME, unwatch)
+        .acl(acl::TRANSACTION)
+        .docs(GROUP, "2.2.0", "O(1)", "Forgets the watched keys."),
+    row("watch", -2, ALWAYS | flag::FAST, watch).keys(&[KeySpec::all(1, 1, key::RO)]).docs(
         GROUP,
         "2.2.0",
-        "O(1)",
-        "Forgets the watched keys.",
+        "O(1) for every key.",
+        "Watches keys: a transaction runs only if none of them changes before.",
     ),
-    row("watch", -2, ALWAYS | flag::FAST, watch)
-        .keys(&[KeySpec::all(1, 1, key::RO)])
-        .docs(
-            GROUP,
-            "2.2.0",
-            "O(1) for every key.",
-            "Watches keys: a transaction runs only if none of them changes before.",
-        ),
 ];
 
 fn multi(ctx: &mut CommandCtx<'_>) -> CommandResult {
@@ -80,6 +73,12 @@ fn watch(ctx: &mut CommandCtx<'_>) -> CommandResult {
         return Err(CommandError::new("ERR WATCH inside MULTI is not allowed"));
     }
     let (db, shards) = (ctx.client.db, ctx.keyspace.shards());
+    for name in ctx.args.from(1) {
+        // A key whose time is over goes now, so that its going later is no change.
+        let key = ctx.keyspace.key(name);
+        ctx.keyspace.of(&key).holds(db, &key);
+    }
+    ctx.keyspace.settle(ctx.shard);
     let watch = ctx.client.watch.get_or_insert_with(|| Box::new(Watch::new()));
     // A watch that has come to nothing already needs no more keys.
     if !watch.is_dirty() {
@@ -87,8 +86,6 @@ fn watch(ctx: &mut CommandCtx<'_>) -> CommandResult {
             let key = ctx.keyspace.key(name);
             let owner = shard_of(key.slot, shards);
             let share = ctx.keyspace.share_mut(owner);
-            // A key whose time is over goes now, so that its going later is no change.
-            share.partition.holds(db, &key);
             share.watchers.add(db, name, watch);
             share.update_listening();
             watch.needs = watch.needs.unite(Needs::One(owner));
@@ -122,7 +119,7 @@ fn exec(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.client.in_exec = true;
     for queued in &multi.queued {
         let args = queued.args.args();
-        if let Some(first) = first_owner(ctx, queued.entry.command, args) {
+        if let Some(first) = ctx.keyspace.first_shard(ctx.client, queued.entry.command, args) {
             ctx.keyspace.select(first);
         }
         dispatch::run(&mut CommandCtx {
@@ -135,6 +132,8 @@ fn exec(ctx: &mut CommandCtx<'_>) -> CommandResult {
             single_key: None,
             redacted: 0,
         });
+        // Watchers and subscribers hear of it now; who waits for keys, when all is done.
+        ctx.keyspace.settle(ctx.shard);
     }
     ctx.client.in_exec = false;
     Ok(())
@@ -149,17 +148,4 @@ fn has_changed(watch: &Watch, ctx: &mut CommandCtx<'_>) -> bool {
         ctx.keyspace.share_mut(owner).dirty_watchers();
     }
     watch.is_dirty()
-}
-
-/// The owner of a queued command's first key; a command on all keys starts with the first share.
-fn first_owner(ctx: &CommandCtx<'_>, command: &Command, args: Args<'_>) -> Option<usize> {
-    let shards = ctx.keyspace.shards();
-    if shards == 1 {
-        return None;
-    }
-    if let Some(place) = command.place {
-        return place(args, ctx.client, shards).first();
-    }
-    let first = key_indexes(command, args.len()).next();
-    first.map(|index| shard_of(engine::hash_slot(args.get(index)), shards))
 }

@@ -48,7 +48,6 @@ fn refusal(name: &str, value: &str) -> Option<String> {
         "tls-port" if value != "0" => "TLS is not supported yet",
         "replicaof" if !value.is_empty() => "replication is not supported yet",
         "durability" if value != "memory" => "writing to disk is not supported yet",
-        "port-mode" if value != "single" => "a port for each shard is not supported yet",
         _ => return None,
     };
     Some(text.to_owned())

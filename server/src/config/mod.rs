@@ -170,6 +170,16 @@ impl Config {
         OutputLimit { hard_bytes, soft_bytes, soft_ms: soft_s.saturating_mul(1000) }
     }
 
+    /// `tracking-table-max-keys`.
+    pub fn tracking_table_max_keys(&self) -> i64 {
+        self.number("tracking-table-max-keys")
+    }
+
+    /// Whether each shard listens at a port of its own (`port-mode per-shard`).
+    pub fn is_port_per_shard(&self) -> bool {
+        self.value("port-mode") == "per-shard"
+    }
+
     /// Whether `pipeline-order` is `relaxed`.
     pub fn pipeline_order_relaxed(&self) -> bool {
         self.value("pipeline-order") == "relaxed"
@@ -206,7 +216,7 @@ impl Config {
         self.rdbcompression = self.is_yes("rdbcompression");
         self.enable_debug_command = self.text("enable-debug-command");
         self.enable_protected_configs = self.text("enable-protected-configs");
-        self.cluster_enabled = self.is_yes("cluster-enabled");
+        self.cluster_enabled = self.is_yes("cluster-enabled") || self.is_port_per_shard();
         self.network_backend = match self.value("network-backend") {
             "epoll" => NetworkBackend::Epoll,
             "io_uring" => NetworkBackend::IoUring,

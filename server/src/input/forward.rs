@@ -38,10 +38,9 @@ impl Core {
             Waiting::Blocked { .. } => false,
             Waiting::Ready(_) => true,
         });
-        let is_blocked = client
-            .waiting
-            .back()
-            .is_some_and(|last| matches!(last, Waiting::Blocked { .. } | Waiting::Remote { blocking: true, .. }));
+        let is_blocked = client.waiting.back().is_some_and(|last| {
+            matches!(last, Waiting::Blocked { .. } | Waiting::Remote { blocking: true, .. })
+        });
         let has_room =
             client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
         if !has_room || is_blocked || !(in_order || self.state.hot.relaxed_order) {
@@ -60,7 +59,10 @@ impl Core {
             db: client.db,
             resp3: client.protocol == Protocol::Resp3,
             no_touch: client.no_touch,
+            tracks: (read && client.tracking.as_ref().is_some_and(|it| it.remembers()))
+                .then_some(client.id),
         }));
+        client.end_caching();
         true
     }
 
@@ -70,6 +72,10 @@ impl Core {
         let mut client = Client::new(0, request.conn, self.state.now_ms());
         client.authenticated = true;
         client.home = Some(from);
+        if let Some(id) = request.tracks {
+            client.id = id;
+            client.tracking = Some(Box::default());
+        }
         client.db = request.db;
         client.no_touch = request.no_touch;
         client.protocol = if request.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };

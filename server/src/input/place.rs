@@ -6,7 +6,7 @@ use crate::command::args::Args;
 use crate::command::spec::{Command, flag, key_flag};
 use crate::command::table::Entry;
 use crate::conn::Client;
-use crate::keyspace::{ShardSet, shard_of};
+use crate::keyspace::{Keyspace, ShardSet, shard_of};
 
 /// The shares that a request works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,38 +65,51 @@ pub(super) enum Place {
     AfterShares(ShardSet),
 }
 
-impl Core {
-    /// What a request needs. `slot` is the hash slot of its only key, where that is known.
+impl Keyspace {
+    /// What a client's request needs. `slot` is the hash slot of its only key, where that is known.
     pub(crate) fn needs(
         &self,
         client: &Client,
-        entry: &Entry,
+        command: &Command,
         args: Args<'_>,
         slot: Option<u16>,
     ) -> Needs {
-        let shards = self.keyspace.shards();
-        if entry.command.is(flag::ALL_SHARDS) {
-            return if self.keyspace.own_only {
-                Needs::One(self.state.index)
-            } else {
-                Needs::Set(ShardSet::all(shards))
-            };
+        let shards = self.shards();
+        // A command on no key of its own means the keys of this port where ports have their own.
+        let means_own = self.own_only
+            && (command.is(flag::ALL_SHARDS) || command.place.is_some() && !command.is(flag::HOME));
+        if means_own || command.is(flag::OWN_SHARE) {
+            return Needs::One(self.own_shard());
         }
-        if entry.command.is(flag::OWN_SHARE) {
-            return Needs::One(self.state.index);
+        if command.is(flag::ALL_SHARDS) {
+            return Needs::Set(ShardSet::all(shards));
         }
         if let Some(slot) = slot {
             return Needs::One(shard_of(slot, shards));
         }
-        if let Some(place) = entry.command.place {
+        if let Some(place) = command.place {
             return place(args, client, shards);
         }
-        key_indexes(entry.command, args.len()).fold(Needs::Nothing, |needs, index| {
+        key_indexes(command, args.len()).fold(Needs::Nothing, |needs, index| {
             let slot = engine::hash_slot(args.get(index));
             needs.unite(Needs::One(shard_of(slot, shards)))
         })
     }
 
+    /// The shard whose share a request works on first: that of its first key, or the first of all.
+    pub(crate) fn first_shard(
+        &self,
+        client: &Client,
+        command: &Command,
+        args: Args<'_>,
+    ) -> Option<usize> {
+        let first = key_indexes(command, args.len()).next();
+        let owner = first.map(|index| shard_of(engine::hash_slot(args.get(index)), self.shards()));
+        owner.or_else(|| self.needs(client, command, args, None).first())
+    }
+}
+
+impl Core {
     /// Finds the place of a request and selects the share that it runs on.
     pub(super) fn place(
         &mut self,
@@ -106,7 +119,7 @@ impl Core {
         slot: Option<u16>,
     ) -> Place {
         let own = self.state.index;
-        let mut needs = self.needs(client, entry, args, slot);
+        let mut needs = self.keyspace.needs(client, entry.command, args, slot);
         if entry.command.is(flag::HOME)
             && let Needs::One(shard) = needs
             && shard != own
@@ -128,7 +141,11 @@ impl Core {
         if let Some(wait) = missing {
             return wait;
         }
-        if let Some(shard) = needs.first() {
+        let first = match needs {
+            Needs::Set(_) => self.keyspace.first_shard(client, entry.command, args),
+            needs => needs.first(),
+        };
+        if let Some(shard) = first {
             self.keyspace.select(shard);
         }
         Place::Here

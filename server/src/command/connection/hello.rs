@@ -95,6 +95,7 @@ fn introduce(ctx: &mut CommandCtx<'_>) {
 
 pub(super) fn reset(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.shard.unsubscribe_all(ctx.client);
+    ctx.shard.untrack(ctx.client);
     ctx.client.reset();
     ctx.client.authenticated = !ctx.shard.hot.password_required;
     ctx.reply.set_protocol(ctx.client.protocol);

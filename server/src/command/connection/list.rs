@@ -5,12 +5,12 @@ use std::fmt::Write;
 use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
-use crate::conn::Client;
+use crate::conn::{Client, Stall};
 use crate::input::Core;
-use crate::state::ShardState;
-use crate::survey::Report;
 use crate::pubsub::Kind;
 use crate::resp::Protocol;
+use crate::state::ShardState;
+use crate::survey::Report;
 
 /// What kind of connection a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
         rest,
         " age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
          argv-mem={} multi-mem={} rbs={} rbp={} obl=0 oll={} omem={} tot-mem={} events={} cmd={} \
-         user=default redir=-1 resp={} lib-name=",
+         user=default redir={} resp={} lib-name=",
         seconds_since(client.created_ms),
         seconds_since(client.active_ms),
         flags(client),
@@ -191,6 +191,7 @@ fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
         client.memory_bytes() + request.args_len,
         if output_len > 0 && request.wire_len == 0 { "rw" } else { "r" },
         client.last_command.map_or("NULL", |entry| entry.name.as_str()),
+        super::tracking::redirection(client),
         if client.protocol == Protocol::Resp3 { 3 } else { 2 },
     );
     text.extend_from_slice(rest.as_bytes());
@@ -212,6 +213,10 @@ fn flags(client: &Client) -> String {
     let marks = [
         (client.subscribed.is_some(), 'P'),
         (client.multi.is_some(), 'x'),
+        (client.blocked.is_some() || client.stall == Some(Stall::Paused), 'b'),
+        (client.tracking.is_some(), 't'),
+        (client.tracking.as_ref().is_some_and(|tracking| tracking.is_broken), 'R'),
+        (client.tracking.as_ref().is_some_and(|tracking| tracking.broadcast), 'B'),
         (client.watch.as_ref().is_some_and(|watch| watch.is_dirty()), 'd'),
         (matches!(client.close, Some(netback::Close::AfterSends)), 'c'),
         (matches!(client.close, Some(netback::Close::Now)), 'A'),

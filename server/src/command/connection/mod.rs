@@ -8,6 +8,7 @@ mod hello;
 mod kill;
 mod list;
 mod pause;
+mod tracking;
 
 use netback::Close;
 
@@ -82,11 +83,23 @@ pub const COMMANDS: &[Command] = &[
 
 /// The subcommands of CLIENT.
 const CLIENT: &[Command] = &[
+    row("caching", 3, OWN, tracking::caching).docs(
+        CONNECTION,
+        "6.0.0",
+        "O(1)",
+        "Says whether the keys of the next command are tracked.",
+    ),
     row("getname", 2, OWN, client::getname).docs(
         CONNECTION,
         "2.6.9",
         "O(1)",
         "Answers the name that the connection was given.",
+    ),
+    row("getredir", 2, OWN, tracking::getredir).docs(
+        CONNECTION,
+        "6.0.0",
+        "O(1)",
+        "Answers which connection hears of changed keys instead.",
     ),
     row("help", 2, ALWAYS, client::help).docs(
         CONNECTION,
@@ -153,6 +166,18 @@ const CLIENT: &[Command] = &[
     row("setname", 3, OWN, client::setname)
         .docs(CONNECTION, "2.6.9", "O(1)", "Gives the connection a name.")
         .tips(EACH_NODE),
+    row("tracking", -3, OWN, tracking::tracking).docs(
+        CONNECTION,
+        "6.0.0",
+        "O(1). Some options may introduce additional complexity.",
+        "Has the connection told of changes of keys that it has read.",
+    ),
+    row("trackinginfo", 2, OWN, tracking::trackinginfo).docs(
+        CONNECTION,
+        "6.2.0",
+        "O(1)",
+        "Shows how the connection is told of changed keys.",
+    ),
     row("unblock", -3, OPERATOR, pause::unblock).surveyed(pause::survey_unblock).docs(
         CONNECTION,
         "5.0.0",

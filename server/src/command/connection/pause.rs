@@ -14,9 +14,7 @@ fn parse_pause(args: Args<'_>) -> Result<(u64, bool), CommandError> {
         4 if args.is(3, "all") => true,
         4 if args.is(3, "write") => false,
         4 => {
-            return Err(CommandError::new(
-                "ERR CLIENT PAUSE mode must be WRITE or ALL",
-            ));
+            return Err(CommandError::new("ERR CLIENT PAUSE mode must be WRITE or ALL"));
         }
         _ => return Err(crate::command::error::SYNTAX),
     };
@@ -67,9 +65,7 @@ fn parse_unblock(args: Args<'_>) -> Result<(i64, Unblock), CommandError> {
         4 if args.is(3, "timeout") => Unblock::Timeout,
         4 if args.is(3, "error") => Unblock::Error,
         4 => {
-            return Err(CommandError::new(
-                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
-            ));
+            return Err(CommandError::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
         _ => return Err(crate::command::error::SYNTAX),
     };
@@ -87,7 +83,6 @@ pub(super) fn unblock(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 /// Looks for the client among another shard's.
 pub(super) fn survey_unblock(args: Args<'_>, core: &mut Core) -> Report {
-    let unblocked =
-        parse_unblock(args).is_ok_and(|(id, why)| core.state.unblock_by_id(id, why));
+    let unblocked = parse_unblock(args).is_ok_and(|(id, why)| core.state.unblock_by_id(id, why));
     Report::Count(usize::from(unblocked))
 }

@@ -22,6 +22,7 @@ fn check_flush_option(ctx: &CommandCtx<'_>) -> CommandResult {
 pub(super) fn flushall(ctx: &mut CommandCtx<'_>) -> CommandResult {
     check_flush_option(ctx)?;
     ctx.keyspace.all_mut().for_each(|share| share.flush_all());
+    ctx.shard.invalidate_all(ctx.client);
     ctx.reply.ok();
     Ok(())
 }
@@ -30,6 +31,7 @@ pub(super) fn flushdb(ctx: &mut CommandCtx<'_>) -> CommandResult {
     check_flush_option(ctx)?;
     let db = ctx.client.db;
     ctx.keyspace.all_mut().for_each(|share| share.flush_db(db));
+    ctx.shard.invalidate_all(ctx.client);
     ctx.reply.ok();
     Ok(())
 }

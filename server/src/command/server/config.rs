@@ -58,10 +58,11 @@ pub(super) fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
         }
     }
     let local = ctx.client.is_local();
+    let shards = ctx.shard.process.shards;
     let changed = ctx.shard.process.change_config(|config| {
         let mut new = config.clone();
         new.set(&pairs, local)?;
-        take_effect(config, &new, &pairs)?;
+        take_effect(config, &new, &pairs, shards)?;
         *config = new;
         Ok(())
     });
@@ -87,14 +88,19 @@ fn refusal(error: SetError) -> CommandError {
 }
 
 /// Does what a change asks for beyond being remembered. What can fail comes first.
-fn take_effect(old: &Config, config: &Config, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+fn take_effect(
+    old: &Config,
+    config: &Config,
+    pairs: &[(&[u8], &[u8])],
+    shards: usize,
+) -> Result<(), SetError> {
     let is_named =
         |name: &str| pairs.iter().any(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
     let refuse = |name: &str, why: &str| Err(SetError::Refused(name.to_owned(), why.to_owned()));
-    if config.bind != old.bind && !listen::can_move(old, config) {
+    if config.bind != old.bind && !listen::can_move(old, config, shards) {
         return refuse("bind", "Failed to bind to specified addresses.");
     }
-    if config.port != old.port && !listen::can_move(old, config) {
+    if config.port != old.port && !listen::can_move(old, config, shards) {
         return refuse("port", "Unable to listen on this port. Check server logs.");
     }
     if is_named("dir") {

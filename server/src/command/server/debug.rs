@@ -159,7 +159,9 @@ fn data_set_digest(ctx: &mut CommandCtx<'_>) -> CommandResult {
 fn value_digests(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.reply.array(ctx.args.len() - 2);
     for name in ctx.args.from(2) {
-        ctx.reply.status(&digest::value(ctx.keyspace.of(&ctx.keyspace.key(name)), ctx.client.db, name).hex());
+        ctx.reply.status(
+            &digest::value(ctx.keyspace.of(&ctx.keyspace.key(name)), ctx.client.db, name).hex(),
+        );
     }
     Ok(())
 }

@@ -49,7 +49,8 @@ fn wait(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// A timeout in milliseconds.
 fn timeout(text: &[u8]) -> Result<u64, CommandError> {
     let number = encodings::integer::parse_i64(text);
-    let number = number.ok_or(CommandError::new("ERR timeout is not an integer or out of range"))?;
+    let number =
+        number.ok_or(CommandError::new("ERR timeout is not an integer or out of range"))?;
     u64::try_from(number).map_err(|_| CommandError::new("ERR timeout is negative"))
 }
 
@@ -115,12 +116,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     row("wait", 3, flag::BLOCKING, wait)
         .acl(acl::CONNECTION)
-        .docs(
-            Group::Generic,
-            "3.0.0",
-            "O(1)",
-            "Waits until replicas have the connection's writes.",
-        )
+        .docs(Group::Generic, "3.0.0", "O(1)", "Waits until replicas have the connection's writes.")
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     row("time", 1, ALWAYS | flag::FAST, time)
         .docs(SERVER, "2.6.0", "O(1)", "Answers the server's time.")

@@ -3,6 +3,7 @@
 use super::{Report, Source};
 use crate::clock;
 use crate::command::table::table;
+use crate::pubsub::Kind;
 
 pub(super) fn clients(source: &Source<'_>, report: &mut Report) {
     let figures = &source.figures;
@@ -12,16 +13,15 @@ pub(super) fn clients(source: &Source<'_>, report: &mut Report) {
     report.line("maxclients", source.ctx.shard.config.maxclients);
     report.line("client_recent_max_input_buffer", query_max);
     report.line("client_recent_max_output_buffer", output_max);
-    report.zeros(&[
-        "blocked_clients",
-        "tracking_clients",
-        "pubsub_clients",
-        "watching_clients",
-        "clients_in_timeout_table",
-        "total_watched_keys",
-        "total_blocking_keys",
-        "total_blocking_keys_on_nokey",
-    ]);
+    let listening = &figures.listening;
+    report.line("blocked_clients", listening.blocked);
+    report.line("tracking_clients", listening.trackers);
+    report.line("pubsub_clients", listening.subscribers);
+    report.line("watching_clients", listening.watchers);
+    report.line("clients_in_timeout_table", listening.timeouts);
+    report.line("total_watched_keys", listening.watched_keys);
+    report.line("total_blocking_keys", listening.awaited_keys);
+    report.line("total_blocking_keys_on_nokey", 0);
 }
 
 /// Shards take the place of Redis's threads.
@@ -85,10 +85,11 @@ pub(super) fn stats(source: &Source<'_>, report: &mut Report) {
     ]);
     report.line("keyspace_hits", keyspace.hits);
     report.line("keyspace_misses", keyspace.misses);
+    let process = &source.ctx.shard.process;
+    report.line("pubsub_channels", process.pubsub.len(Kind::Channel));
+    report.line("pubsub_patterns", process.pubsub.len(Kind::Pattern));
+    report.line("pubsubshard_channels", process.pubsub.len(Kind::ShardChannel));
     report.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",
@@ -101,11 +102,11 @@ pub(super) fn stats(source: &Source<'_>, report: &mut Report) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ]);
+    report.line("tracking_total_keys", figures.listening.tracked_keys);
+    report.line("tracking_total_items", figures.listening.tracked_items);
+    report.line("tracking_total_prefixes", process.prefixes.len());
+    report.line("unexpected_error_replies", 0);
     report.line("total_error_replies", stats.error_replies);
     report.line("dump_payload_sanitizations", 0);
     report.line("total_reads_processed", stats.ticks);

@@ -2,6 +2,7 @@
 
 use super::{Report, Source};
 use crate::clock;
+use crate::listen::port_of;
 use crate::start::{OSMIA_VERSION, REDIS_VERSION};
 use crate::supervise::Supervisor;
 use crate::system;
@@ -16,7 +17,7 @@ pub(super) fn server(source: &Source<'_>, report: &mut Report) {
     let uptime_s = now_us.saturating_sub(process.started_us) / 1_000_000;
     let file = config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
     let unix_socket = &config.unixsocket;
-    let (port, bind) = (config.port, config.bind.join(","));
+    let (port, bind) = (port_of(config, shard.index), config.bind.join(","));
     let supervised = Supervisor::of(config).name();
     let hz = config.value("hz");
     let (backend, shards) = (process.backend, process.shards);
