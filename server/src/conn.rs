@@ -263,6 +263,15 @@ pub enum Stall {
     Paused,
 }
 
+/// What the slow log and MONITOR show of a client.
+#[derive(Debug)]
+pub struct Origin {
+    /// Its address.
+    pub address: String,
+    /// CLIENT SETNAME.
+    pub name: Vec<u8>,
+}
+
 /// A client of this shard.
 #[derive(Debug)]
 pub struct Client {
@@ -326,6 +335,10 @@ pub struct Client {
     pub waiting: VecDeque<Waiting>,
     /// No further request runs until what it waits for has come.
     pub stall: Option<Stall>,
+    /// Gets what all clients do (MONITOR).
+    pub monitors: bool,
+    /// What other shards are told of it with its requests; made when first needed.
+    pub origin: Option<Arc<Origin>>,
     /// Its shard, if that is another one, which has sent a request of it.
     pub home: Option<usize>,
     /// What it waits for.
@@ -380,6 +393,8 @@ impl Client {
             sending_buffers: 0,
             waiting: VecDeque::new(),
             stall: None,
+            monitors: false,
+            origin: None,
             home: None,
             blocked: None,
             tracking: None,
@@ -395,7 +410,7 @@ impl Client {
     /// Sets everything back that RESET sets back, but the authentication.
     pub fn reset(&mut self) {
         self.end_transaction();
-        self.name.clear();
+        self.set_name(b"");
         self.db = 0;
         self.protocol = Protocol::Resp2;
         self.no_touch = false;
@@ -404,6 +419,33 @@ impl Client {
         if self.reply_mode != ReplyMode::Skip {
             self.reply_mode = ReplyMode::On;
         }
+    }
+
+    /// What other shards are told of it.
+    pub fn origin(&mut self) -> Arc<Origin> {
+        let origin = self.origin.get_or_insert_with(|| {
+            let address = self.address.clone();
+            Arc::new(Origin { address, name: self.name.clone() })
+        });
+        Arc::clone(origin)
+    }
+
+    /// The address to be shown, also of a client of another shard.
+    pub fn shown_address(&self) -> &str {
+        let origin = self.origin.as_ref().filter(|_| self.home.is_some());
+        origin.map_or(&self.address, |origin| &origin.address)
+    }
+
+    /// The name to be shown, also of a client of another shard.
+    pub fn shown_name(&self) -> &[u8] {
+        let origin = self.origin.as_ref().filter(|_| self.home.is_some());
+        origin.map_or(&self.name, |origin| &origin.name)
+    }
+
+    /// Gives the client a name.
+    pub fn set_name(&mut self, name: &[u8]) {
+        name.clone_into(&mut self.name);
+        self.origin = None;
     }
 
     /// Gives a blocked client's request its answer.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use netback::{ConnId, ListenerId, Waker};
 
 use crate::blocking::Blocked;
+use crate::conn::Origin;
 use crate::keyspace::Share;
 use crate::pubsub::Published;
 use crate::survey::Report;
@@ -26,6 +27,8 @@ pub struct Request {
     pub conn: ConnId,
     /// The arguments in RESP form.
     pub bytes: Vec<u8>,
+    /// Who sent it.
+    pub origin: Arc<Origin>,
     /// The client's database.
     pub db: usize,
     /// Whether the client speaks RESP3.

@@ -22,6 +22,7 @@ pub mod keyspace;
 pub mod lend;
 pub(crate) mod listen;
 pub mod log;
+pub mod monitor;
 pub mod multi;
 pub mod notify;
 pub mod process;

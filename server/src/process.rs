@@ -9,6 +9,7 @@ use netback::ConnId;
 use crate::blocking::Pause;
 use crate::cluster::Cluster;
 use crate::config::Config;
+use crate::monitor::Feed;
 use crate::pubsub::Registry;
 use crate::reserve::Reservations;
 use crate::slowlog::SlowLog;
@@ -37,6 +38,8 @@ pub struct Process {
     slow_log: Mutex<SlowLog>,
     /// Bytes in use by each shard, as of its last turn of [`crate::cron`].
     used_memory: Vec<AtomicU64>,
+    /// What all clients do, for those who monitor.
+    pub feed: Feed,
     /// Nodes and hash slots.
     pub cluster: Cluster,
     /// Prefixes of clients that track by broadcast.
@@ -73,6 +76,7 @@ impl Process {
             paused_all: AtomicBool::new(false),
             slow_log: Mutex::default(),
             used_memory: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            feed: Feed::new(shards),
             cluster: Cluster::new(per_shard, shards),
             prefixes: Prefixes::default(),
             homes: Mutex::default(),

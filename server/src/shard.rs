@@ -183,6 +183,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
         self.core.work_on_waits();
         self.core.state.broadcast_changes();
+        self.core.state.take_monitor_lines();
         self.send_messages();
         self.work_on_files();
         self.flush_clients();
@@ -488,6 +489,7 @@ fn closed(core: &mut Core, conn: ConnId, reason: &CloseReason) {
     core.state.unsubscribe_all(&mut client);
     core.state.forget_waiting(&mut client);
     core.state.untrack(&mut client);
+    core.state.stop_monitoring(&mut client);
     core.state.process.set_home(client.id, None);
     let process = &core.state.process;
     process.clients[core.state.index].fetch_sub(1, Ordering::Relaxed);

@@ -98,6 +98,8 @@ pub struct ShardState {
     pub dirty: Vec<ConnId>,
     /// Subscribers among the clients.
     pub subscriptions: Subscriptions,
+    /// Clients that monitor.
+    pub monitors: Vec<ConnId>,
     /// Clients that wait.
     pub waits: Waits,
     /// What CLIENT PAUSE has stopped, as of the tick's begin.
@@ -149,6 +151,7 @@ impl ShardState {
             cycles: clock::cycles(),
             dirty: Vec::new(),
             subscriptions: Subscriptions::default(),
+            monitors: Vec::new(),
             waits: Waits::default(),
             pause: Pause::None,
             tracking: TrackingState::default(),
@@ -242,6 +245,15 @@ impl ShardState {
             self.own_pushes.push(Arc::clone(form));
         } else if let Some(mut client) = self.clients.take(conn) {
             self.push_to(&mut client, form);
+            self.clients.insert(client);
+        }
+    }
+
+    /// Sends a client a line of the feed of commands.
+    pub(crate) fn push_line(&mut self, conn: ConnId, line: &Arc<SharedBytes>) {
+        if let Some(mut client) = self.clients.take(conn) {
+            client.replies.push_shared(b'+', line, client.sending_bytes > 0);
+            self.mark_dirty(&mut client);
             self.clients.insert(client);
         }
     }

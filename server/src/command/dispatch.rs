@@ -207,6 +207,9 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
         ctx.shard.stats.commands[usize::from(entry.id)].failed += 1;
         answer_error(&error, ctx.reply, ctx.shard);
     }
+    if ctx.shard.process.feed.is_read() {
+        crate::monitor::feed(ctx);
+    }
     if cycles >= ctx.shard.hot.slow_cycles && !entry.command.is(flag::SKIP_SLOWLOG) {
         record_slow(ctx, cycles);
     }
@@ -239,8 +242,8 @@ fn record_slow(ctx: &mut CommandCtx<'_>, cycles: u64) {
         redacted: ctx.redacted,
         unix_s: ctx.shard.now_us / 1_000_000,
         duration_us: clock::to_us(cycles),
-        address: &ctx.client.address,
-        name: &ctx.client.name,
+        address: ctx.client.shown_address(),
+        name: ctx.client.shown_name(),
     };
     ctx.shard.process.slow_log().record(&slow, ctx.shard.hot.slow_log_len_max);
 }

@@ -21,6 +21,7 @@ pub use directives::{ACTED_ON, DIRECTIVES, Directive};
 pub use parse::ConfigError;
 pub use set::SetError;
 pub use value::parse_memory;
+pub(crate) use words::quoted;
 pub use words::split as split_words;
 
 use std::ffi::OsString;

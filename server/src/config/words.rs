@@ -8,7 +8,7 @@ pub fn split(line: impl AsRef<[u8]>) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Quotes a word as Redis writes it to files and error texts.
-pub(super) fn quoted(word: &[u8]) -> Vec<u8> {
+pub(crate) fn quoted(word: &[u8]) -> Vec<u8> {
     let mut text = vec![b'"'];
     for byte in word {
         match byte {

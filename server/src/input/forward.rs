@@ -56,6 +56,7 @@ impl Core {
         self.state.outgoing[shard].push(PeerMessage::Request(Request {
             conn: client.conn,
             bytes: wire.to_vec(),
+            origin: client.origin(),
             db: client.db,
             resp3: client.protocol == Protocol::Resp3,
             no_touch: client.no_touch,
@@ -72,6 +73,7 @@ impl Core {
         let mut client = Client::new(0, request.conn, self.state.now_ms());
         client.authenticated = true;
         client.home = Some(from);
+        client.origin = Some(request.origin);
         if let Some(id) = request.tracks {
             client.id = id;
             client.tracking = Some(Box::default());

@@ -75,7 +75,7 @@ pub(super) fn getname(ctx: &mut CommandCtx<'_>) -> CommandResult {
 pub(super) fn setname(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let name = ctx.args.get(2);
     check_name(name)?;
-    name.clone_into(&mut ctx.client.name);
+    ctx.client.set_name(name);
     ctx.reply.ok();
     Ok(())
 }

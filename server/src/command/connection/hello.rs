@@ -35,7 +35,7 @@ pub(super) fn hello(ctx: &mut CommandCtx<'_>) -> CommandResult {
         return Err(NOT_AUTHENTICATED);
     }
     if let Some(name) = wishes.name {
-        name.clone_into(&mut ctx.client.name);
+        ctx.client.set_name(name);
     }
     if let Some(protocol) = wishes.protocol {
         ctx.client.protocol = protocol;
@@ -96,6 +96,7 @@ fn introduce(ctx: &mut CommandCtx<'_>) {
 pub(super) fn reset(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.shard.unsubscribe_all(ctx.client);
     ctx.shard.untrack(ctx.client);
+    ctx.shard.stop_monitoring(ctx.client);
     ctx.client.reset();
     ctx.client.authenticated = !ctx.shard.hot.password_required;
     ctx.reply.set_protocol(ctx.client.protocol);

@@ -211,6 +211,7 @@ fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
 fn flags(client: &Client) -> String {
     let mut letters = String::new();
     let marks = [
+        (client.monitors, 'O'),
         (client.subscribed.is_some(), 'P'),
         (client.multi.is_some(), 'x'),
         (client.blocked.is_some() || client.stall == Some(Stall::Paused), 'b'),

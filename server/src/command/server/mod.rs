@@ -97,6 +97,12 @@ pub const COMMANDS: &[Command] = &[
         "Depends on subcommand.",
         "Tells where the memory is.",
     ),
+    row("monitor", 1, OPERATOR_ALONE, monitor).docs(
+        SERVER,
+        "1.0.0",
+        "O(1) to start; a part of the throughput while it runs",
+        "Shows all commands that the server runs, as they come.",
+    ),
     row("role", 1, ALWAYS | flag::NOSCRIPT | flag::FAST, role)
         .acl(acl::ADMIN | acl::DANGEROUS)
         .docs(SERVER, "2.8.12", "O(1)", "Tells the server's part in replication."),
@@ -269,6 +275,15 @@ fn time(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.reply.array(2);
     ctx.reply.bulk_integer((now_us / 1_000_000) as i64);
     ctx.reply.bulk_integer((now_us % 1_000_000) as i64);
+    Ok(())
+}
+
+fn monitor(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    if !ctx.may_block() {
+        return Err(CommandError::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    ctx.shard.start_monitoring(ctx.client);
+    ctx.reply.ok();
     Ok(())
 }
 
