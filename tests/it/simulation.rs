@@ -6,102 +6,18 @@
 //! seed: `OSMIA_SEED=7 cargo test -p tests simulation` repeats it, and `OSMIA_SEEDS=10000` tries
 //! that many.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use netback::Address;
-use netback::sim::{Faults, Sim, SimClient, SimNet};
-use server::clock::{self, Clock};
-use server::config::Config;
-use server::fabric::Fabric;
-use server::process::Process;
-use server::shard::Shard;
-use server::start::open_shard;
+use netback::sim::{Faults, SimClient};
 
 use crate::fuzz::next;
-
-/// When the simulated world begins, in microseconds since the Unix epoch.
-const START_US: u64 = 1_700_000_000_000_000;
+use crate::simulated::{Server, TURNS_MAX, bulk, request, seeds};
 
 /// Seeds of one test run.
 const SEEDS: u64 = 500;
-
-/// Turns after which a run counts as stuck.
-const TURNS_MAX: usize = 2_000_000;
-
-/// The clocks of a simulated machine: each look at the cycle counter takes 60 microseconds, so
-/// that upkeep ends after the same number of steps in every run.
-struct SimClock {
-    net: SimNet,
-    looks: Cell<u64>,
-}
-
-impl Clock for SimClock {
-    fn unix_us(&self) -> u64 {
-        START_US + self.net.now().as_micros() as u64
-    }
-
-    fn cycles(&self) -> u64 {
-        self.looks.set(self.looks.get() + 1);
-        clock::from_us(60) * self.looks.get()
-    }
-
-    fn run_delay_ns(&self) -> u64 {
-        0
-    }
-}
-
-/// A server on a simulated machine.
-struct Server {
-    net: SimNet,
-    shards: Vec<Shard<Sim, SimClock>>,
-    address: Address,
-}
-
-const CONFIG_FILE: &str = "/etc/osmia.conf";
-
-impl Server {
-    fn start(seed: u64, shards: usize, faults: Faults) -> Self {
-        server::log::set_level(None);
-        let net = SimNet::new(seed, faults);
-        net.disk().make_directory(Path::new("/etc"));
-        let entered = net.enter();
-        let args = ["--port", "6379", "--bind", "127.0.0.1", "--save", ""];
-        let mut config = Config::load(&args.map(Into::into)).expect("a good configuration");
-        config.file = Some(CONFIG_FILE.into());
-        let process = Arc::new(Process::new(config, shards, "sim", START_US));
-        let fabric = Fabric::new(shards);
-        let mut shards: Vec<_> = (0..shards)
-            .map(|index| {
-                let clock = SimClock { net: net.clone(), looks: Cell::new(0) };
-                open_shard::<Sim, _>(index, &process, &fabric, clock, seed).expect("a shard")
-            })
-            .collect();
-        shards[0].listen().expect("a free port");
-        drop(entered);
-        let address = Address::Tcp("127.0.0.1:6379".parse().expect("an address"));
-        Self { net, shards, address }
-    }
-
-    fn tick(&mut self, shard: usize) {
-        self.shards[shard].tick().expect("a working backend");
-    }
-
-    fn connect(&mut self) -> SimClient {
-        loop {
-            match self.net.connect(&self.address) {
-                Ok(client) => return client,
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
-            }
-            self.tick(0);
-        }
-    }
-}
 
 /// A client that knows what it must be answered.
 struct Session {
@@ -252,19 +168,6 @@ impl Session {
     }
 }
 
-fn request(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    words.iter().for_each(|word| bytes.extend_from_slice(&bulk(Some(word))));
-    bytes
-}
-
-fn bulk(value: Option<&[u8]>) -> Vec<u8> {
-    match value {
-        None => b"$-1\r\n".to_vec(),
-        Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
-    }
-}
-
 /// Runs some clients to their ends; returns a hash of all that happened, as the clients saw it.
 fn run(seed: u64) -> u64 {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -304,17 +207,9 @@ fn run(seed: u64) -> u64 {
     panic!("seed {seed}: no end after {TURNS_MAX} turns");
 }
 
-fn number_of(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 #[test]
 fn every_client_gets_its_replies_in_order() {
-    if let Some(seed) = number_of("OSMIA_SEED") {
-        run(seed);
-        return;
-    }
-    for seed in 0..number_of("OSMIA_SEEDS").unwrap_or(SEEDS) {
+    for seed in seeds(SEEDS) {
         run(seed);
     }
 }
