@@ -7,7 +7,8 @@
 //!
 //! Code map: [`peer`] starts and watches a server process, [`wire`] is RESP from the client's
 //! side, [`client`] a plain blocking client, [`load`] the load generator. On these stand
-//! [`density`], [`rows`] (with [`floor`], the physical limit, beside them) and [`complaints`].
+//! [`density`], [`rows`] (with [`floor`], the physical limit, beside them), [`shards`] and
+//! [`complaints`].
 //! [`record`] keeps results and [`table`] prints them.
 
 pub mod client;
@@ -23,6 +24,7 @@ pub mod numbers;
 pub mod peer;
 pub mod record;
 pub mod rows;
+pub mod shards;
 pub mod table;
 pub mod template;
 pub mod wire;

@@ -68,6 +68,15 @@ pub struct Bystander {
     pub interval: Duration,
 }
 
+/// Where a share of the connections goes, and with which numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    /// The server, or the part of it that answers for these numbers.
+    pub address: SocketAddr,
+    /// What fills the holes there.
+    pub keys: Keys,
+}
+
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -104,15 +113,16 @@ pub fn histogram() -> Histogram<u64> {
 /// A connection cannot be made or ends, a reply is not RESP, more replies come than were asked
 /// for, or the server is silent for a minute.
 pub fn run(label: &str, address: SocketAddr, load: &Load) -> Result<Outcome> {
-    let mut generator = Generator::connect(label, address, load)?;
-    generator.run()?;
-    Ok(generator.outcome)
+    let lane = Lane { address, keys: load.keys.clone() };
+    Generator::connect(label, std::slice::from_ref(&lane), load)?.run()
 }
 
 /// One connection and the batch that is under way on it.
 struct Conn {
     stream: TcpStream,
     batch: Batch,
+    /// Index of the keys that fill the batch.
+    lane: usize,
     /// Bytes of the batch that the kernel has taken.
     written: usize,
     /// Replies not yet seen.
@@ -122,7 +132,8 @@ struct Conn {
     tail: Vec<u8>,
 }
 
-struct Generator<'a> {
+/// Connections that are open and have not sent anything yet, or are at work.
+pub(crate) struct Generator<'a> {
     label: &'a str,
     poll: Poll,
     conns: Vec<Conn>,
@@ -131,7 +142,8 @@ struct Generator<'a> {
     bystander_interval: Duration,
     /// When the bystander's request is or was due.
     bystander_due: Instant,
-    keys: Keys,
+    /// By lane.
+    keys: Vec<Keys>,
     stop: Stop,
     started: Instant,
     issued: u64,
@@ -142,18 +154,22 @@ struct Generator<'a> {
 }
 
 impl<'a> Generator<'a> {
-    fn connect(label: &'a str, address: SocketAddr, load: &Load) -> Result<Self> {
+    /// Opens the connections, dealt to the lanes in turns. The lanes' keys fill the holes, not the
+    /// load's.
+    pub(crate) fn connect(label: &'a str, lanes: &[Lane], load: &Load) -> Result<Self> {
         let poll = Poll::new().map_err(Error::io("open a poll"))?;
         let bystander = load.bystander.iter().map(|bystander| &bystander.batch);
         let batches = std::iter::repeat_n(&load.batch, load.clients.max(1)).chain(bystander);
         let now = clock::now();
         let mut conns = Vec::new();
         for (index, batch) in batches.enumerate() {
+            let lane = index % lanes.len();
+            let address = lanes[lane].address;
             let stream = connect(address, &poll, Token(index))
                 .map_err(Error::io(format!("{label}: connect to {address}")))?;
             let batch = batch.clone();
             let tail = Vec::new();
-            conns.push(Conn { stream, batch, written: 0, waiting: 0, sent_at: now, tail });
+            conns.push(Conn { stream, batch, lane, written: 0, waiting: 0, sent_at: now, tail });
         }
         let outcome = Outcome {
             replies: 0,
@@ -170,7 +186,7 @@ impl<'a> Generator<'a> {
             load_count: load.clients.max(1),
             bystander_interval: load.bystander.as_ref().map_or(SILENCE_MAX, |who| who.interval),
             bystander_due: now,
-            keys: load.keys.clone(),
+            keys: lanes.iter().map(|lane| lane.keys.clone()).collect(),
             stop: load.stop,
             started: now,
             issued: 0,
@@ -180,7 +196,8 @@ impl<'a> Generator<'a> {
         })
     }
 
-    fn run(&mut self) -> Result<()> {
+    /// Sends and receives until the load ends.
+    pub(crate) fn run(mut self) -> Result<Outcome> {
         let mut events = Events::with_capacity(1024);
         self.started = clock::now();
         self.bystander_due = self.started;
@@ -210,7 +227,7 @@ impl<'a> Generator<'a> {
             }
         }
         self.outcome.elapsed = last_heard - self.started;
-        Ok(())
+        Ok(self.outcome)
     }
 
     /// Until the bystander's next request. epoll counts in milliseconds, rounded up, so shorter
@@ -244,7 +261,7 @@ impl<'a> Generator<'a> {
             return Ok(());
         }
         let conn = &mut self.conns[index];
-        conn.batch.fill(&mut self.keys);
+        conn.batch.fill(&mut self.keys[conn.lane]);
         conn.written = 0;
         conn.waiting = conn.batch.requests;
         conn.sent_at = now;

@@ -1,6 +1,7 @@
 //! Subcommands and their options; what they share is said once, in [`Common`].
 
 mod complaints;
+mod shards;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +39,8 @@ enum Command {
     Sweep(SweepOptions),
     /// What users complain about: late expiry, memory that does not come back, stalls.
     Complaints(complaints::ComplaintsOptions),
+    /// One process of several shards, beside one Redis and a Redis Cluster of as many processes.
+    Shards(shards::ShardsOptions),
     /// The server that is the physical limit: reads, counts and answers without parsing.
     FloorServer {
         /// epoll or io_uring.
@@ -191,6 +194,7 @@ pub(crate) fn run() -> Result<()> {
             run_rows("sweep", &get_and_set(common, depths, clients, values, None, length))
         }
         Command::Complaints(options) => complaints::run(&options),
+        Command::Shards(options) => shards::run(&options),
         Command::FloorServer { backend, port } => floor::serve(&backend, port),
     }
 }

@@ -68,7 +68,14 @@ impl Peer {
     /// # Errors
     /// It cannot be run, ends at once, or does not answer in time; the text has its last words.
     pub fn start(&self, cores: Option<Cores>) -> Result<Running> {
-        let port = free_port()?;
+        self.start_at(free_port()?, cores)
+    }
+
+    /// As [`Peer::start`], at a port of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Peer::start`].
+    pub fn start_at(&self, port: u16, cores: Option<Cores>) -> Result<Running> {
         let folder = new_folder(&self.label, port)?;
         let log = folder.join("log");
         // A child inherits the affinity of the thread that starts it.
@@ -239,6 +246,22 @@ fn free_port() -> Result<u16> {
     port().map(|address| address.port()).map_err(Error::io("find a free port"))
 }
 
+/// The first of `count` ports in a row that were free a moment ago, none below `first`.
+///
+/// # Errors
+/// There are none.
+pub fn free_ports(first: u16, count: usize) -> Result<u16> {
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let mut run = 0;
+    for port in first..=u16::MAX {
+        run = if is_free(port) { run + 1 } else { 0 };
+        if run == count {
+            return Ok(port - (count - 1) as u16);
+        }
+    }
+    Err(Error::Input(format!("no {count} free ports in a row from {first} on")))
+}
+
 fn new_folder(label: &str, port: u16) -> Result<PathBuf> {
     let plain: String = label.chars().filter(char::is_ascii_alphanumeric).collect();
     let name = format!("osmia-benchmark-{}-{plain}-{port}", std::process::id());
@@ -338,6 +361,14 @@ mod tests {
         for wrong in ["server", "=a {port}", "x=", "x=server", "x='a {port}"] {
             assert!(Peer::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn free_ports_lie_in_a_row() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = taken.local_addr().expect("its address").port();
+        assert!(free_ports(port, 2).is_ok_and(|first| first > port));
+        assert!(free_ports(u16::MAX, 2).is_err());
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! fixed width, so a batch of requests is rendered once and afterwards only its digits are
 //! written: a few nanoseconds a request, so that the client keeps up with any server.
 
+use std::sync::Arc;
+
 use crate::numbers::Random;
 use crate::wire;
 
@@ -29,6 +31,43 @@ pub enum Keys {
     Random(u64, Random),
     /// One after another, from the number given on, going round at the limit.
     InTurn(u64, u64),
+    /// Random ones of these, of which there must be one.
+    Listed(Arc<[u32]>, Random),
+    /// Pairs of a hash tag and a member.
+    Tagged(Tagged),
+}
+
+/// Numbers of keys like `{__rand__}:__rand__`: a hash tag, a member, a hash tag, a member.
+#[derive(Clone, Debug)]
+pub struct Tagged {
+    tags: Arc<[u32]>,
+    members: u64,
+    keys_per_tag: usize,
+    random: Random,
+    tag: u64,
+    /// Numbers given out of the run of keys that have the same tag.
+    at: usize,
+}
+
+impl Tagged {
+    /// Random tags of the list, each for `keys_per_tag` keys on end with random members below
+    /// the limit. The list must have a tag.
+    pub fn new(tags: Arc<[u32]>, members: u64, keys_per_tag: usize, random: Random) -> Self {
+        Self { tags, members, keys_per_tag, random, tag: 0, at: 0 }
+    }
+
+    fn next(&mut self) -> u64 {
+        if self.at == 0 {
+            self.tag = one_of(&self.tags, &mut self.random);
+        }
+        let is_tag = self.at.is_multiple_of(2);
+        self.at = (self.at + 1) % (2 * self.keys_per_tag);
+        if is_tag { self.tag } else { self.random.below(self.members) }
+    }
+}
+
+fn one_of(numbers: &[u32], random: &mut Random) -> u64 {
+    u64::from(numbers[random.below(numbers.len() as u64) as usize])
 }
 
 impl Keys {
@@ -41,6 +80,8 @@ impl Keys {
                 *next = if number + 1 >= *limit { 0 } else { number + 1 };
                 number
             }
+            Self::Listed(numbers, random) => one_of(numbers, random),
+            Self::Tagged(tagged) => tagged.next(),
         }
     }
 }
@@ -142,6 +183,22 @@ mod tests {
         assert_eq!([keys.next(), keys.next(), keys.next()], [1, 2, 0]);
         let mut random = Keys::Random(5, Random::new(1));
         assert!((0..100).all(|_| random.next() < 5));
+        let mut listed = Keys::Listed([3, 9].into(), Random::new(1));
+        assert!((0..100).all(|_| [3, 9].contains(&listed.next())));
+    }
+
+    #[test]
+    fn keys_of_a_request_share_a_tag() {
+        let tags: Arc<[u32]> = (100..200).collect();
+        let mut keys = Keys::Tagged(Tagged::new(tags, 50, 3, Random::new(1)));
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let request: Vec<u64> = (0..6).map(|_| keys.next()).collect();
+            assert!(request[0] >= 100 && request[2] == request[0] && request[4] == request[0]);
+            assert!(request[1] < 50 && request[3] < 50 && request[5] < 50);
+            seen.insert(request[0]);
+        }
+        assert!(seen.len() > 5, "{seen:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::wire::{self, Reply};
 use crate::{Error, Result, client::Client, floor, machine, table};
 
 /// Pause around a visit: the scheduler brings the CPU time of a thread up to date when it sleeps.
-const SETTLE: Duration = Duration::from_millis(10);
+pub(crate) const SETTLE: Duration = Duration::from_millis(10);
 
 /// Connections and depth with which keys are made.
 const FILL_CLIENTS: usize = 4;
@@ -243,7 +243,7 @@ impl Visit<'_> {
 
 impl Outcome {
     /// The figures of a visit and the number of requests; `Err` is the text of an error reply.
-    fn sample(&self) -> std::result::Result<(Sample, f64), String> {
+    pub(crate) fn sample(&self) -> std::result::Result<(Sample, f64), String> {
         if let Some(error) = &self.first_error {
             return Err(format!("{error} ({} of {} replies)", self.errors, self.replies));
         }
@@ -289,7 +289,8 @@ fn summarize(results: &mut [Visits]) {
     }
 }
 
-fn medians(rounds: &[Sample]) -> Option<Sample> {
+/// The medians over the rounds; `None` without a round.
+pub(crate) fn medians(rounds: &[Sample]) -> Option<Sample> {
     let of = |field: fn(&Sample) -> f64| median(&rounds.iter().map(field).collect::<Vec<_>>());
     let tail: Vec<f64> = rounds.iter().filter_map(|sample| sample.p99_9_us).collect();
     Some(Sample {

@@ -13,6 +13,7 @@ mod redis_benchmark;
 mod report;
 
 pub use measure::run;
+pub(crate) use measure::{SETTLE, medians};
 pub use report::{Summary, table};
 
 use std::path::Path;

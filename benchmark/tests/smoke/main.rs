@@ -1,8 +1,9 @@
 //! Every benchmark at a tiny size, with its answers checked.
 //!
 //! They run against a server inside this test, and against a real one too where `OSMIA_BIN` names
-//! its program.
+//! its program (and beside Redis where `REDIS_BIN` names that).
 
+mod shards;
 mod tiny;
 
 use std::sync::atomic::Ordering;
@@ -264,7 +265,7 @@ fn redis_benchmark_can_make_the_load() {
 
 #[test]
 fn every_subcommand_explains_itself() {
-    for command in ["density", "rows", "floor", "sweep", "complaints", "floor-server"] {
+    for command in ["density", "rows", "floor", "sweep", "complaints", "shards", "floor-server"] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_benchmark"))
             .args([command, "--help"])
             .output()

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -24,16 +25,28 @@ pub(crate) struct Tiny {
     pub(crate) commands: AtomicU64,
     /// Every command of this number and its multiples is answered with an error; 0 for none.
     pub(crate) error_every: AtomicU64,
+    /// The hash slots that it serves as a node of a cluster.
+    slots: Option<Range<usize>>,
 }
 
 /// Starts a server; it lives as long as the test.
 pub(crate) fn start() -> (Arc<Tiny>, SocketAddr) {
+    start_with(None)
+}
+
+/// Starts a node of a cluster, which refuses keys of other nodes and keys of several hash slots.
+pub(crate) fn start_node(slots: Range<usize>) -> (Arc<Tiny>, SocketAddr) {
+    start_with(Some(slots))
+}
+
+fn start_with(slots: Option<Range<usize>>) -> (Arc<Tiny>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
     let tiny = Arc::new(Tiny {
         keyspace: Mutex::new(BTreeMap::new()),
         commands: AtomicU64::new(0),
         error_every: AtomicU64::new(0),
+        slots,
     });
     let shared = Arc::clone(&tiny);
     std::thread::spawn(move || {
@@ -83,6 +96,9 @@ impl Tiny {
                 return replies.extend_from_slice(b"-ERR asked for\r\n");
             }
         }
+        if let Some(error) = self.refusal(&command, &words[1..]) {
+            return replies.extend_from_slice(error);
+        }
         let mut keyspace = self.keyspace.lock().expect("no panic");
         match (&*command, &words[1..]) {
             ("PING", _) => replies.extend_from_slice(b"+PONG\r\n"),
@@ -113,6 +129,21 @@ impl Tiny {
                 keyspace.insert(key.to_vec(), Entry { value: value.to_vec(), expire_at_ms });
                 replies.extend_from_slice(b"+OK\r\n");
             }
+            ("MSET", pairs) => {
+                for pair in pairs.chunks_exact(2) {
+                    let entry = Entry { value: pair[1].to_vec(), expire_at_ms: None };
+                    keyspace.insert(pair[0].to_vec(), entry);
+                }
+                replies.extend_from_slice(b"+OK\r\n");
+            }
+            ("MGET", keys) => {
+                replies.extend_from_slice(format!("*{}\r\n", keys.len()).as_bytes());
+                for key in keys {
+                    let value = keyspace.get(*key).map(|entry| &entry.value[..]);
+                    bulk(value.expect("a key that was made"), replies);
+                }
+            }
+            ("PUBLISH", [_, _]) => replies.extend_from_slice(b":0\r\n"),
             ("SETRANGE", [key, offset, _]) => {
                 let len = String::from_utf8_lossy(offset).parse::<usize>().expect("an offset") + 1;
                 let entry = Entry { value: vec![b'x'; len], expire_at_ms: None };
@@ -131,6 +162,24 @@ impl Tiny {
             }
             _ => replies.extend_from_slice(b"-ERR unknown command\r\n"),
         }
+    }
+
+    /// What a node of a cluster says to keys that it cannot serve.
+    fn refusal(&self, command: &str, arguments: &[&[u8]]) -> Option<&'static [u8]> {
+        let served = self.slots.as_ref()?;
+        let step = match command {
+            "GET" | "SET" => arguments.len(),
+            "MGET" => 1,
+            "MSET" => 2,
+            _ => return None,
+        };
+        let keys = arguments.iter().step_by(step);
+        let slots: Vec<usize> = keys.map(|key| engine::hash_slot(key).into()).collect();
+        if slots.iter().any(|slot| *slot != slots[0]) {
+            return Some(b"-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+        }
+        let is_served = served.contains(&slots[0]);
+        (!is_served).then_some(b"-MOVED 1 127.0.0.1:1\r\n")
     }
 }
 
