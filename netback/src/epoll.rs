@@ -93,6 +93,7 @@ impl Epoll {
             return;
         }
         match conn.socket.read(&mut self.buffer) {
+            Ok(0) if conn.owed => (conn.ended, conn.readable) = (true, false),
             Ok(0) => self.drop_conn(id, CloseReason::Peer),
             Ok(len) => {
                 conn.readable = len == self.buffer.len() || conn.read_closed;
@@ -369,6 +370,16 @@ impl Backend for Epoll {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.paused = paused;
             self.list(id);
+        }
+    }
+
+    fn hold(&mut self, id: ConnId, held: bool) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.owed = held;
+            if !held && conn.ended {
+                conn.readable = true;
+                self.list(id);
+            }
         }
     }
 

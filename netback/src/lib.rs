@@ -236,6 +236,11 @@ pub trait Backend: Sized {
     /// still be delivered once.
     fn pause(&mut self, conn: ConnId, paused: bool);
 
+    /// Keeps a connection open (`true`) although its peer has closed its sending end, because it is
+    /// still to be sent something, or no longer (`false`). A peer's end is told in a later wait
+    /// than its last bytes, so that there is time to call this.
+    fn hold(&mut self, conn: ConnId, held: bool);
+
     /// Ends a connection; see [`Close`].
     fn close(&mut self, conn: ConnId, how: Close);
 

@@ -65,6 +65,10 @@ struct Conn {
     untold: usize,
     /// To be closed once nothing is unsent.
     closing: bool,
+    /// Stays open after the peer's end, as it is still to be sent something.
+    owed: bool,
+    /// The peer's end was seen while it was owed something.
+    ended: bool,
 }
 
 enum Pending {
@@ -243,6 +247,11 @@ impl Sim {
         };
         let result = self.net.world().read(conn.link, Side::Server, &mut self.buffer);
         match result {
+            Ok(0) if self.conns.get(id).is_some_and(|conn| conn.owed) => {
+                if let Some(conn) = self.conns.get_mut(id) {
+                    conn.ended = true;
+                }
+            }
             Ok(0) => {
                 // A peer that has closed its sending end only can still get a reply.
                 self.flush_last(id);
@@ -343,8 +352,19 @@ impl Backend for Sim {
         let Some(link) = socket.link.take() else { return Err(io::ErrorKind::NotConnected.into()) };
         let id = self.conns.next_id();
         let unsent = VecDeque::new();
-        self.conns
-            .occupy(id, Conn { link, paused: false, unsent, sent: 0, untold: 0, closing: false });
+        self.conns.occupy(
+            id,
+            Conn {
+                link,
+                paused: false,
+                unsent,
+                sent: 0,
+                untold: 0,
+                closing: false,
+                owed: false,
+                ended: false,
+            },
+        );
         self.net.change().adopt(link, self.owner, id);
         Ok(id)
     }
@@ -383,6 +403,16 @@ impl Backend for Sim {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.paused = paused;
             self.list(id);
+        }
+    }
+
+    fn hold(&mut self, id: ConnId, held: bool) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.owed = held;
+            if !held && conn.ended {
+                conn.ended = false;
+                self.list(id);
+            }
         }
     }
 

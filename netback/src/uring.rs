@@ -150,7 +150,7 @@ impl Uring {
     /// Peers that have closed their end: what was queued since then gets one try.
     fn end_ended(&mut self) {
         for id in std::mem::take(&mut self.ended) {
-            let Some(conn) = self.conns.get(id) else { continue };
+            let Some(conn) = self.conns.get(id).filter(|conn| !conn.owed) else { continue };
             if conn.sends.is_empty() || conn.sends.is_busy() {
                 self.end(id, CloseReason::Peer);
             }
@@ -175,6 +175,7 @@ impl Uring {
             conn.listed = false;
             let urgency = match conn.life {
                 Life::Closed(_) => continue,
+                Life::Ended if conn.owed => Urgency::Told,
                 Life::Ended => Urgency::LastTry,
                 Life::Draining => Urgency::Told,
                 Life::Open if conn.paused => Urgency::Told,
@@ -331,6 +332,14 @@ impl Backend for Uring {
             self.pending.push_back(Pending::Held(id));
         }
         self.settle(id);
+    }
+
+    fn hold(&mut self, id: ConnId, held: bool) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        conn.owed = held;
+        if !held && matches!(conn.life, Life::Ended) {
+            self.ended.push(id);
+        }
     }
 
     fn close(&mut self, id: ConnId, how: Close) {

@@ -16,6 +16,7 @@ use crate::command::table::Entry;
 use crate::conn::{Client, Stall, Waiting};
 use crate::fabric::PeerMessage;
 use crate::input::Core;
+use crate::multi::KeyName;
 use crate::resp::Protocol;
 use crate::state::ShardState;
 
@@ -64,7 +65,7 @@ pub struct Waiter {
 /// The waiters of a share, by database and key, first come first.
 #[derive(Debug, Default)]
 pub struct Waiters {
-    keys: HashMap<(usize, Box<[u8]>), VecDeque<Waiter>>,
+    keys: HashMap<KeyName, VecDeque<Waiter>>,
 }
 
 impl Waiters {

@@ -351,6 +351,8 @@ pub struct Client {
     pub survey: Option<Box<Survey>>,
     /// Since when it has been over the soft output limit.
     pub over_soft_limit_ms: Option<u64>,
+    /// The backend keeps it open after the peer's end.
+    pub held: bool,
     /// Receiving is paused.
     pub paused: bool,
     /// To be closed at the end of the tick.
@@ -401,6 +403,7 @@ impl Client {
             subscribed: None,
             survey: None,
             over_soft_limit_ms: None,
+            held: false,
             paused: false,
             close: None,
             dirty: false,
@@ -482,6 +485,13 @@ impl Client {
         {
             self.replies.bytes.extend_from_slice(&bytes);
         }
+    }
+
+    /// Whether it is owed replies that take no longer than the server needs for them, so that they
+    /// go out even if the client sends no more.
+    pub fn is_owed(&self) -> bool {
+        let works = self.stall.is_some_and(|stall| stall != Stall::Paused);
+        self.blocked.is_none() && (works || !self.waiting.is_empty())
     }
 
     /// Whether the client runs on this machine.

@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use engine::{DeleteCause, Effect, StringValue};
 
 use crate::keyspace::Share;
+use crate::multi::KeyName;
 use crate::resp::Reply;
 use crate::state::ShardState;
 
@@ -26,11 +27,11 @@ struct Lease {
 /// The leases of a share.
 #[derive(Debug, Default)]
 pub struct Leases {
-    keys: HashMap<(usize, Box<[u8]>), Lease>,
+    keys: HashMap<KeyName, Lease>,
     /// When each ends.
     ends: BTreeSet<(u64, usize, Box<[u8]>)>,
     /// Keys whose lease was made void, with waiters to be looked after.
-    void: Vec<(usize, Box<[u8]>)>,
+    void: Vec<KeyName>,
 }
 
 impl Leases {

@@ -228,6 +228,10 @@ impl Core {
                     client.stall = Some(Stall::Answers);
                     break Some(done.upto);
                 }
+                BatchEnd::Line(line) if has_no_room(client, &reply) => {
+                    client.stall = Some(Stall::Room);
+                    break Some(line.start);
+                }
                 BatchEnd::Line(line) => {
                     match self.run_line(client, &mut reply, &input[line.start..line.end]) {
                         Ok(true) => done.upto = done.at,
@@ -262,7 +266,7 @@ impl Core {
         requests: &[Parsed],
     ) -> Option<usize> {
         for request in requests {
-            if reply.len() + client.sending_bytes > OUTPUT_PAUSE_BYTES {
+            if has_no_room(client, reply) {
                 client.stall = Some(Stall::Room);
                 return Some(request.start);
             }
@@ -288,7 +292,8 @@ impl Core {
     ) -> Consumed {
         self.batch.requests = requests;
         let bytes = reply.into_bytes();
-        if bytes.len() != before || client.close.is_some() {
+        let hold_changes = client.is_owed() != client.held;
+        if bytes.len() != before || client.close.is_some() || hold_changes {
             self.state.mark_dirty(client);
         }
         if bytes.is_empty() {
@@ -577,6 +582,12 @@ impl Core {
         );
         client.close = Some(Close::Now);
     }
+}
+
+/// Whether a client has so much to take already that nothing more is made for it.
+#[inline]
+fn has_no_room(client: &Client, reply: &Reply) -> bool {
+    reply.len() + client.sending_bytes > OUTPUT_PAUSE_BYTES
 }
 
 /// Whether a command's name begins an HTTP request that carries a body, or its second line.

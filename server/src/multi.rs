@@ -9,8 +9,11 @@ use crate::command::table::Entry;
 use crate::conn::Client;
 use crate::input::Needs;
 
+/// A key by its database and name.
+pub type KeyName = (usize, Box<[u8]>);
+
 /// Commands between MULTI and EXEC.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Multi {
     /// In their order.
     pub queued: Vec<Queued>,
@@ -32,11 +35,6 @@ pub struct Queued {
 }
 
 impl Multi {
-    /// Nothing queued.
-    pub fn new() -> Self {
-        Self { queued: Vec::new(), needs: Needs::Nothing, aborted: false, bytes: 0 }
-    }
-
     /// Requests of the commands that other shards have a part in.
     pub(crate) fn surveyed(&self) -> impl Iterator<Item = &[u8]> {
         let surveyed = self.queued.iter().filter(|queued| queued.entry.command.survey.is_some());
@@ -46,22 +44,17 @@ impl Multi {
 
 /// The keys that a client watches. The mark is set by whoever changes one of them; dropping this
 /// ends the watch, and the shares forget it in time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Watch {
     /// A watched key has changed.
     dirty: Arc<AtomicBool>,
     /// The shares of the keys.
     pub(crate) needs: Needs,
     /// Database and name of each.
-    pub keys: Vec<(usize, Box<[u8]>)>,
+    pub keys: Vec<KeyName>,
 }
 
 impl Watch {
-    /// A watch of no key yet.
-    pub fn new() -> Self {
-        Self { dirty: Arc::default(), needs: Needs::Nothing, keys: Vec::new() }
-    }
-
     /// Whether a watched key has changed.
     pub fn is_dirty(&self) -> bool {
         self.dirty.load(Ordering::Acquire)
@@ -85,7 +78,7 @@ impl Client {
 /// Who watches the keys of a share.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    keys: HashMap<(usize, Box<[u8]>), Vec<Weak<AtomicBool>>>,
+    keys: HashMap<KeyName, Vec<Weak<AtomicBool>>>,
     /// Keys after the last sweep; the next one comes when they have doubled.
     swept_len: usize,
 }
@@ -160,7 +153,7 @@ mod tests {
     #[test]
     fn a_change_reaches_the_watches_of_its_key_only() {
         let mut watchers = Watchers::default();
-        let (mut a, mut b) = (Watch::new(), Watch::new());
+        let (mut a, mut b) = (Watch::default(), Watch::default());
         watchers.add(0, b"k", &mut a);
         watchers.add(1, b"k", &mut b);
         watchers.touch(0, b"other");
@@ -176,8 +169,8 @@ mod tests {
     fn ended_watches_do_not_pile_up() {
         let mut watchers = Watchers::default();
         for round in 0..10_000u32 {
-            watchers.add(0, &round.to_le_bytes(), &mut Watch::new());
-            watchers.add(0, b"same", &mut Watch::new());
+            watchers.add(0, &round.to_le_bytes(), &mut Watch::default());
+            watchers.add(0, b"same", &mut Watch::default());
             assert!(watchers.keys.len() <= 2 * SWEEP_LEN_MIN);
         }
         assert!(watchers.keys[&(0, Box::from(&b"same"[..]))].len() <= 2);

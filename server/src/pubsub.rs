@@ -7,7 +7,6 @@
 //! many of its subscribers are slow.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -54,7 +53,6 @@ const STRIPES: usize = 64;
 
 /// How many subscribers each shard of the process has.
 pub struct Registry {
-    hasher: RandomState,
     channels: Vec<Mutex<Names>>,
     shard_channels: Vec<Mutex<Names>>,
     patterns: RwLock<BTreeMap<Box<[u8]>, Counts>>,
@@ -66,7 +64,6 @@ impl Default for Registry {
     fn default() -> Self {
         let stripes = || (0..STRIPES).map(|_| Mutex::default()).collect();
         Self {
-            hasher: RandomState::new(),
             channels: stripes(),
             shard_channels: stripes(),
             patterns: RwLock::default(),
@@ -81,7 +78,7 @@ impl Registry {
     fn stripe(&self, kind: Kind, name: &[u8]) -> &Mutex<Names> {
         let stripes =
             if kind == Kind::ShardChannel { &self.shard_channels } else { &self.channels };
-        &stripes[self.hasher.hash_one(name) as usize % STRIPES]
+        &stripes[usize::from(encodings::crc16::hash_slot(name)) % STRIPES]
     }
 
     /// Counts one more subscriber of a shard.
@@ -146,12 +143,11 @@ impl Registry {
     pub fn channels(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let stripes =
             if kind == Kind::ShardChannel { &self.shard_channels } else { &self.channels };
-        let matching = |name: &&Box<[u8]>| {
-            pattern.is_none_or(|pattern| glob::matches(pattern, name, Case::Keep))
-        };
+        let fits =
+            |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name, Case::Keep));
         let names = stripes.iter().flat_map(|stripe| {
             let names = stripe.lock().expect(LOCKED);
-            names.keys().filter(matching).cloned().collect::<Vec<_>>()
+            names.keys().filter(|name| fits(name)).cloned().collect::<Vec<_>>()
         });
         names.collect()
     }

@@ -406,6 +406,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             client.paused = paused;
             self.backend.pause(conn, paused);
         }
+        let owed = client.is_owed();
+        if owed != client.held {
+            client.held = owed;
+            self.backend.hold(conn, owed);
+        }
         // What is still owed leaves before the end.
         if let Some(how) = client.close
             && (how == Close::Now || client.replies.pieces() == 0)

@@ -122,10 +122,13 @@ pub struct Invalidation {
     is_redirected: bool,
 }
 
+/// Numbers of clients, by shard.
+type ClientsByShard = BTreeMap<u16, usize>;
+
 /// Prefixes of all shards' clients, with the numbers of clients by shard.
 #[derive(Default)]
 pub struct Prefixes {
-    names: RwLock<BTreeMap<Box<[u8]>, BTreeMap<u16, usize>>>,
+    names: RwLock<BTreeMap<Box<[u8]>, ClientsByShard>>,
     len: AtomicUsize,
 }
 

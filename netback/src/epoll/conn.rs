@@ -25,6 +25,10 @@ pub(super) struct Conn {
     pub(super) sent: usize,
     /// To be closed once nothing is unsent.
     pub(super) closing: bool,
+    /// Stays open after the peer's end, as it is still to be sent something.
+    pub(super) owed: bool,
+    /// The peer's end was seen while it was owed something.
+    pub(super) ended: bool,
 }
 
 impl Conn {
@@ -40,6 +44,8 @@ impl Conn {
             unsent: VecDeque::new(),
             sent: 0,
             closing: false,
+            owed: false,
+            ended: false,
         }
     }
 }

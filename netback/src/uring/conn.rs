@@ -31,6 +31,8 @@ pub(super) struct Conn {
     pub(super) life: Life,
     /// The peer's end was seen: there is nothing more to receive.
     pub(super) heard_end: bool,
+    /// Stays open after the peer's end, as it is still to be sent something.
+    pub(super) owed: bool,
     /// Stands on the list of those whose end may have been lost; see [`super::lost`].
     pub(super) suspect: bool,
     /// Bytes came since the list was last gone through.
@@ -62,6 +64,7 @@ impl Conn {
             sends: SendQueue::default(),
             life: Life::Open,
             heard_end: false,
+            owed: false,
             suspect: false,
             heard_lately: false,
         }

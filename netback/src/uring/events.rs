@@ -177,6 +177,7 @@ impl Uring {
             Life::Open => self.list_to_send(id),
             Life::Draining if conn.sends.is_empty() => self.end(id, CloseReason::Local),
             Life::Draining => self.list_to_send(id),
+            Life::Ended if conn.owed => self.list_to_send(id),
             Life::Ended => self.end(id, CloseReason::Peer),
             Life::Closed(_) => self.settle(id),
         }

@@ -8,7 +8,7 @@ use super::error::CommandError;
 use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
 use crate::input::Needs;
 use crate::keyspace::shard_of;
-use crate::multi::{Multi, Watch};
+use crate::multi::Watch;
 
 const ALWAYS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::ALLOW_BUSY;
 const GROUP: Group = Group::Transactions;
@@ -54,7 +54,7 @@ fn multi(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if ctx.client.multi.is_some() {
         return Err(CommandError::new("ERR MULTI calls can not be nested"));
     }
-    ctx.client.multi = Some(Box::new(Multi::new()));
+    ctx.client.multi = Some(Box::default());
     ctx.reply.ok();
     Ok(())
 }
@@ -79,7 +79,7 @@ fn watch(ctx: &mut CommandCtx<'_>) -> CommandResult {
         ctx.keyspace.of(&key).holds(db, &key);
     }
     ctx.keyspace.settle(ctx.shard);
-    let watch = ctx.client.watch.get_or_insert_with(|| Box::new(Watch::new()));
+    let watch = ctx.client.watch.get_or_insert_default();
     // A watch that has come to nothing already needs no more keys.
     if !watch.is_dirty() {
         for name in ctx.args.from(1) {

@@ -17,7 +17,7 @@ use crate::fabric::{PeerMessage, REQUESTS_MAX, Request};
 use crate::resp::{Progress, Protocol, Reply, Step, parse};
 
 /// Requests of one client that may be under way to other shards.
-const WAITING_MAX: usize = 1024;
+const WAITING_MAX: usize = 256;
 
 impl Core {
     /// Sends a request to another shard, unless the order of the client's commands or a limit
@@ -41,6 +41,10 @@ impl Core {
         let is_blocked = client.waiting.back().is_some_and(|last| {
             matches!(last, Waiting::Blocked { .. } | Waiting::Remote { blocking: true, .. })
         });
+        if client.output_len() > super::OUTPUT_PAUSE_BYTES {
+            client.stall = Some(Stall::Room);
+            return false;
+        }
         let has_room =
             client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
         if !has_room || is_blocked || !(in_order || self.state.hot.relaxed_order) {

@@ -9,9 +9,10 @@ use crate::conn::Client;
 use crate::keyspace::{Keyspace, ShardSet, shard_of};
 
 /// The shares that a request works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// None: it has no keys.
+    #[default]
     Nothing,
     /// That of one shard.
     One(usize),
