@@ -247,7 +247,7 @@ impl ShardState {
     /// Whether a pause stops a command.
     #[cold]
     pub fn stops(&self, entry: &Entry, client: &Client) -> bool {
-        let writes = |entry: &Entry| entry.command.is(flag::WRITE | flag::MAY_REPLICATE);
+        let writes = |entry: &Entry| entry.command.is(flag::WRITE | flag::STOPS_AS_WRITE);
         match self.pause {
             Pause::None => false,
             Pause::All => true,

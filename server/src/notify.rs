@@ -14,7 +14,7 @@ const ALL: &str = "g$lshzxetd";
 
 /// Classes of events, as bits by letter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Classes(u64);
+pub struct Classes(u128);
 
 impl Classes {
     /// The classes that the letters of `notify-keyspace-events` name.
@@ -26,11 +26,11 @@ impl Classes {
     }
 
     fn with(self, letter: u8) -> Self {
-        Self(self.0 | 1 << (letter & 63))
+        Self(self.0 | 1 << letter)
     }
 
     fn has(self, letter: u8) -> bool {
-        self.0 >> (letter & 63) & 1 == 1
+        self.0 >> letter & 1 == 1
     }
 
     /// Whether any event is published.

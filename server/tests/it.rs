@@ -366,3 +366,104 @@ fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
     reader.read_exact(&mut bytes).expect("its bytes");
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+/// Replies to what was sent, up to the end that the server makes.
+fn read_all(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("replies, then the end");
+    bytes
+}
+
+#[test]
+fn a_client_that_half_closes_gets_the_replies_that_it_is_owed() {
+    for backend in backends() {
+        let osmia = Osmia::start(&[&["--shards", "3"], backend.as_slice()].concat());
+        for round in 0..200 {
+            let mut stream = osmia.connect();
+            let (mut request, mut expected) = (String::new(), String::new());
+            for key in 0..=round % 6 {
+                request.push_str(&format!("SET {round}:{key} v\r\nMGET {round}:{key} a{key}\r\n"));
+                expected.push_str("+OK\r\n*2\r\n$1\r\nv\r\n$-1\r\n");
+            }
+            stream.write_all(request.as_bytes()).expect("a request");
+            stream.shutdown(std::net::Shutdown::Write).expect("half a close");
+            assert_eq!(String::from_utf8_lossy(&read_all(stream)), expected, "{backend:?}");
+        }
+    }
+}
+
+#[test]
+fn unread_replies_of_inline_requests_stay_bounded() {
+    for backend in backends() {
+        for shards in ["1", "3"] {
+            let osmia = Osmia::start(&[&["--shards", shards], backend.as_slice()].concat());
+            let mut stream = osmia.connect();
+            let set = encode(&[b"SET".to_vec(), b"k".to_vec(), vec![b'x'; 1 << 20]]);
+            stream.write_all(&set).expect("a large value");
+            let mut status = [0; 5];
+            stream.read_exact(&mut status).expect("its status");
+            let mut greedy = osmia.connect();
+            greedy.write_all("GET k\r\n".repeat(1600).as_bytes()).expect("requests");
+            // The bystander is served meanwhile.
+            for _ in 0..20 {
+                stream.write_all(b"PING\r\n").expect("a request");
+                stream.read_exact(&mut [0; 7]).expect("its reply");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let rss_mib = osmia.rss_kib() / 1024;
+            assert!(rss_mib < 500, "{backend:?}, {shards} shards: {rss_mib} MiB");
+        }
+    }
+}
+
+#[test]
+fn subscribers_on_all_shards_hear_all_in_order_and_slow_ones_are_cut() {
+    const FAST: usize = 60;
+    const SLOW: usize = 6;
+    const MESSAGES: usize = 120;
+    let payload = "x".repeat(64 * 1024);
+    for backend in backends() {
+        let limit = ["--shards", "4", "--client-output-buffer-limit", "pubsub 1mb 0 0"];
+        let osmia = Osmia::start(&[limit.as_slice(), backend.as_slice()].concat());
+        let subscribe = || {
+            let mut stream = osmia.connect();
+            stream.write_all(b"SUBSCRIBE news\r\n").expect("a request");
+            stream.read_exact(&mut [0; 33]).expect("its confirmation");
+            stream
+        };
+        let slow: Vec<TcpStream> = (0..SLOW).map(|_| subscribe()).collect();
+        let fast: Vec<TcpStream> = (0..FAST).map(|_| subscribe()).collect();
+        let message = |number: usize| {
+            format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$65540\r\n{number:04}{payload}\r\n")
+        };
+        let readers: Vec<_> = fast
+            .into_iter()
+            .map(|mut stream| {
+                let expected_len = message(0).len();
+                let spawn = move || {
+                    let mut heard = vec![0; expected_len];
+                    for number in 0..MESSAGES {
+                        stream.read_exact(&mut heard).expect("a message");
+                        let number = format!("{number:04}");
+                        assert_eq!(&heard[35..39], number.as_bytes(), "in their order");
+                    }
+                };
+                std::thread::spawn(spawn)
+            })
+            .collect();
+        let mut publisher = osmia.connect();
+        let mut counts = Vec::new();
+        for number in 0..MESSAGES {
+            let words =
+                [b"PUBLISH".to_vec(), b"news".to_vec(), format!("{number:04}{payload}").into()];
+            publisher.write_all(&encode(&words)).expect("a request");
+            let mut reply = [0; 5];
+            publisher.read_exact(&mut reply).expect("a count");
+            counts.push(reply);
+        }
+        readers.into_iter().for_each(|reader| reader.join().expect("a subscriber that hears all"));
+        assert_eq!(&counts[0], b":66\r\n");
+        assert_eq!(counts.last().expect("a count"), b":60\r\n", "{backend:?}: the slow are cut");
+        drop(slow);
+    }
+}

@@ -45,6 +45,50 @@ def basics(client, protocol):
         expect("unknown command" in str(error), True, "unknown command")
 
 
+def several_keys(client):
+    names = [f"several:{index}" for index in range(50)]
+    expect(client.mset({name: name for name in names}), True, "mset")
+    expect(client.mget(names), [name.encode() for name in names], "mget")
+    expect(client.exists(*names, "missing"), 50, "exists")
+    expect(client.rename(names[0], "several:renamed"), True, "rename")
+    expect(client.copy("several:renamed", names[0]), True, "copy")
+    expect(sorted(client.keys("several:*")), sorted(set(client.scan_iter("several:*"))), "scan")
+    expect(client.delete(*names, "several:renamed"), 51, "del")
+
+
+def transactions(client):
+    client.mset({"tx:a": 1, "tx:b": 2, "tx:c": 3})
+    with client.pipeline(transaction=True) as pipe:
+        pipe.watch("tx:a", "tx:b")
+        pipe.multi()
+        pipe.incr("tx:a").incr("tx:b").incr("tx:c").mget("tx:a", "tx:b", "tx:c")
+        expect(pipe.execute(), [2, 3, 4, [b"2", b"3", b"4"]], "exec over several keys")
+    with client.pipeline(transaction=True) as pipe:
+        pipe.watch("tx:b")
+        client.set("tx:b", "changed")
+        pipe.multi()
+        pipe.set("tx:a", "lost")
+        try:
+            pipe.execute()
+            raise SystemExit("a watched key changed, and the transaction ran")
+        except redis.WatchError:
+            expect(client.get("tx:a"), b"2", "a transaction that did not run")
+
+
+def publishing(client):
+    listener = client.pubsub(ignore_subscribe_messages=True)
+    listener.subscribe("news")
+    listener.psubscribe("ne*")
+    while listener.get_message(timeout=0.2):
+        pass
+    expect(client.pubsub_numsub("news")[0][1], 1, "pubsub numsub")
+    for number in range(100):
+        expect(client.publish("news", number), 2, "publish")
+    heard = [listener.get_message(timeout=5)["data"] for _ in range(200)]
+    expect(heard, [str(number // 2).encode() for number in range(200)], "messages")
+    listener.close()
+
+
 def pipelines(client):
     pipe = client.pipeline(transaction=False)
     for index in range(5000):
@@ -98,17 +142,15 @@ def bad_input(port):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--shards", type=int, default=1)
     args = parser.parse_args()
     for protocol in (2, 3):
         client = redis.Redis(port=args.port, protocol=protocol)
-        if args.shards == 1:
-            client.flushall()
-        else:
-            # Commands over all shards are not there yet.
-            client.delete("b"), client.delete("bf"), client.delete("f"), client.delete("n"), client.delete("k")
+        client.flushall()
         basics(client, protocol)
         pipelines(client)
+        several_keys(client)
+        transactions(client)
+        publishing(client)
         many_connections(args.port, protocol)
     bad_input(args.port)
     print("redis-py: passed")

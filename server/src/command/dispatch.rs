@@ -163,7 +163,7 @@ pub fn gates(
     if client.is_listening() && !command.is(flag::IN_SUBSCRIBED) {
         return Err(only_listening(entry));
     }
-    if command.is(flag::DENYOOM) && shard.hot.memory_max > 0 {
+    if shard.hot.memory_max > 0 && needs_memory(entry, client) {
         let own = keyspace.own().map_or(0, |share| share.partition.memory().used as u64);
         if own + shard.process.used_by_others(shard.index) > shard.hot.memory_max {
             return Err(OUT_OF_MEMORY);
@@ -284,6 +284,17 @@ pub(crate) fn finish_reply(client: &mut Client, reply: &mut Reply, start: usize)
 /// Always: the text about the number of arguments.
 pub fn unknown_subcommand(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Err(wrong_arity(ctx.entry))
+}
+
+/// Whether a command, or one of the transaction that it runs, may need memory.
+fn needs_memory(entry: &Entry, client: &Client) -> bool {
+    let queued = || {
+        let multi = client.multi.as_ref().filter(|_| entry.name == "exec");
+        multi.is_some_and(|multi| {
+            multi.queued.iter().any(|queued| queued.entry.command.is(flag::DENYOOM))
+        })
+    };
+    entry.command.is(flag::DENYOOM) || queued()
 }
 
 #[cold]

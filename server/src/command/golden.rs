@@ -57,7 +57,9 @@ fn rows_state_the_facts_of_redis() {
         .map(|line| line.split('\t').collect::<Vec<_>>())
         .map(|fields| (fields[0], fields))
         .collect();
-    for entry in table().entries() {
+    let ours = ["fillget", "fillset"];
+    let theirs = |entry: &&Entry| !ours.contains(&entry.name.as_str());
+    for entry in table().entries().iter().filter(theirs) {
         let name = entry.name.as_str();
         let expected = golden.get(name).unwrap_or_else(|| panic!("Redis has no command {name}"));
         let (cost, expected) = expected.split_last().expect("a cost");

@@ -8,7 +8,7 @@ use crate::resp::Reply;
 const GROUP: Group = Group::PubSub;
 const ANY_TIME: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
 const SUBSCRIBING: u32 = ANY_TIME | flag::NOSCRIPT | flag::IN_SUBSCRIBED;
-const PUBLISHING: u32 = ANY_TIME | flag::FAST | flag::MAY_REPLICATE;
+const PUBLISHING: u32 = ANY_TIME | flag::FAST | flag::STOPS_AS_WRITE;
 const SHARD_CHANNEL: &[KeySpec] = &[KeySpec::one(1, key::NOT_KEY)];
 const SHARD_CHANNELS: &[KeySpec] = &[KeySpec::all(1, 1, key::NOT_KEY)];
 

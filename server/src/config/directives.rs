@@ -146,6 +146,7 @@ pub const ACTED_ON: &[&str] = &[
 /// Osmia's own directives, then Redis's.
 pub const DIRECTIVES: &[Directive] = &[
     row("arena-limit", Memory(1 << 20, 64 << 30), "68719476736", AT_START),
+    row("cluster-forward", Bool, "no", 0),
     row("durability", Enum(&["memory", "everysec", "always"]), "memory", AT_START),
     row("huge-pages", Bool, "no", AT_START),
     row("network-backend", Enum(&["auto", "epoll", "io_uring"]), "auto", AT_START),
@@ -201,7 +202,6 @@ pub const DIRECTIVES: &[Directive] = &[
     row("cluster-compatibility-sample-ratio", Integer(0, 100), "0", 0),
     row("cluster-config-file", TextOrEmpty, "nodes.conf", IMMUTABLE),
     row("cluster-enabled", Bool, "no", IMMUTABLE),
-    row("cluster-forward", Bool, "no", 0),
     row("cluster-link-sendbuf-limit", Memory(0, SIZE), "0", 0),
     row("cluster-migration-barrier", Integer(0, I32), "1", 0),
     row("cluster-node-timeout", Integer(0, i64::MAX), "15000", 0),

@@ -32,6 +32,7 @@ fn every_parameter_of_redis_is_known_and_no_other() {
     }
     let ours = [
         "arena-limit",
+        "cluster-forward",
         "durability",
         "huge-pages",
         "network-backend",
