@@ -9,6 +9,7 @@ use netback::{Close, ConnId};
 use crate::blocking::Blocked;
 use crate::command::table::Entry;
 use crate::config::OutputLimit;
+use crate::input::OUTPUT_PAUSE_BYTES;
 use crate::multi::{Multi, Watch};
 use crate::pubsub::Subscribed;
 use crate::resp::{ArgRange, Progress, Protocol};
@@ -475,6 +476,28 @@ impl Client {
             self.replies.bytes.extend_from_slice(&bytes);
         } else {
             self.waiting.push_back(Waiting::Ready(bytes));
+        }
+    }
+
+    /// Whether a request may take effect while answers to earlier ones are under way.
+    pub fn may_overtake(&self, read: bool, relaxed: bool) -> bool {
+        let passes = |waiting: &Waiting| match waiting {
+            Waiting::Remote { read: other_read, blocking, .. } => {
+                !blocking && (relaxed || read && *other_read)
+            }
+            Waiting::Blocked { .. } => false,
+            Waiting::Ready(_) => true,
+        };
+        self.reply_mode == ReplyMode::On
+            && self.output_len() <= OUTPUT_PAUSE_BYTES
+            && self.waiting.iter().all(passes)
+    }
+
+    /// Takes the answers at the end of the line that are there, to be added to.
+    pub fn end_of_line(&mut self) -> Vec<u8> {
+        match self.waiting.pop_back_if(|last| matches!(last, Waiting::Ready(_))) {
+            Some(Waiting::Ready(bytes)) => bytes,
+            _ => Vec::new(),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::command::dispatch::{self, CommandCtx};
 use crate::command::error::{CommandError, OUT_OF_MEMORY};
 use crate::command::spec::flag;
 use crate::command::table::{Entry, Table, table};
-use crate::conn::{Client, QueryBuffer, Stall};
+use crate::conn::{Client, QueryBuffer, Stall, Waiting};
 use crate::keyspace::{Keyspace, SlotStats};
 use crate::lend::Lending;
 use crate::multi::Queued;
@@ -68,6 +68,17 @@ struct Parsed {
     found: Option<&'static Entry>,
     /// Hash and hash slot of the only key.
     key: Option<(u64, u16)>,
+}
+
+/// A request that runs now.
+struct Run<'a> {
+    args: Args<'a>,
+    entry: &'static Entry,
+    /// Hash and hash slot of its only key.
+    key: Option<(u64, u16)>,
+    /// The hash slot of all its keys, in a cluster.
+    slot: Option<u16>,
+    wire: &'a [u8],
 }
 
 /// Why a batch has no further request.
@@ -465,6 +476,13 @@ impl Core {
                         return false;
                     }
                 }
+                Place::HereInLine => {
+                    let Ok(entry) = checked else { unreachable!("a refused request stays here") };
+                    let mut line = Reply::new(client.end_of_line(), client.protocol);
+                    self.run_here(client, &mut line, &Run { args, entry, key, slot, wire });
+                    client.waiting.push_back(Waiting::Ready(line.into_bytes()));
+                    return true;
+                }
                 Place::Shard(shard) => {
                     let Ok(entry) = checked else { unreachable!("a refused request stays here") };
                     return self.forward(client, shard, entry, wire);
@@ -497,46 +515,51 @@ impl Core {
                 dispatch::reject(found, &error, reply, client, &mut self.state);
             }
             Ok(entry) => {
-                let (start, began) = (reply.len(), self.state.cycles);
-                self.keyspace.set_no_touch(client.no_touch);
-                self.state.tracking.author =
-                    Some((client.home.unwrap_or(self.state.index), client.conn));
-                let single_key = key.map(|(hash, slot)| Key {
-                    bytes: args.get(usize::from(entry.single_key)),
-                    hash,
-                    slot,
-                });
-                dispatch::run(&mut CommandCtx {
-                    args,
-                    entry,
-                    reply,
-                    client,
-                    keyspace: &mut self.keyspace,
-                    shard: &mut self.state,
-                    single_key: single_key.as_ref(),
-                    redacted: 0,
-                });
-                if self.state.hot.slot_stats
-                    && let Some(slot) = slot
-                {
-                    let used = SlotStats {
-                        cycles: clock::elapsed(began, self.state.cycles),
-                        bytes_in: wire.len() as u64,
-                        bytes_out: (reply.len() - start) as u64,
-                    };
-                    self.keyspace.selected_share().count_use(slot, used);
-                }
-                self.keyspace.settle(&mut self.state);
-                self.keyspace.serve(&mut self.state);
-                if self.state.tracking.is_pending() {
-                    self.state.send_invalidations(Some((client, reply)));
-                }
-                if self.state.has_own_pushes() {
-                    self.state.write_own_pushes(client, reply);
-                }
+                self.run_here(client, reply, &Run { args, entry, key, slot, wire });
             }
         }
         true
+    }
+
+    /// Runs a request on the shares that are here, and what follows from it.
+    #[inline]
+    fn run_here(&mut self, client: &mut Client, reply: &mut Reply, run: &Run<'_>) {
+        let (start, began) = (reply.len(), self.state.cycles);
+        self.keyspace.set_no_touch(client.no_touch);
+        self.state.tracking.author = Some((client.home.unwrap_or(self.state.index), client.conn));
+        let single_key = run.key.map(|(hash, slot)| Key {
+            bytes: run.args.get(usize::from(run.entry.single_key)),
+            hash,
+            slot,
+        });
+        dispatch::run(&mut CommandCtx {
+            args: run.args,
+            entry: run.entry,
+            reply,
+            client,
+            keyspace: &mut self.keyspace,
+            shard: &mut self.state,
+            single_key: single_key.as_ref(),
+            redacted: 0,
+        });
+        if self.state.hot.slot_stats
+            && let Some(slot) = run.slot
+        {
+            let used = SlotStats {
+                cycles: clock::elapsed(began, self.state.cycles),
+                bytes_in: run.wire.len() as u64,
+                bytes_out: (reply.len() - start) as u64,
+            };
+            self.keyspace.selected_share().count_use(slot, used);
+        }
+        self.keyspace.settle(&mut self.state);
+        self.keyspace.serve(&mut self.state);
+        if self.state.tracking.is_pending() {
+            self.state.send_invalidations(Some((client, reply)));
+        }
+        if self.state.has_own_pushes() {
+            self.state.write_own_pushes(client, reply);
+        }
     }
 
     /// Keeps a request for EXEC; one that is refused spoils the transaction.

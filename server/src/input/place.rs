@@ -56,6 +56,8 @@ impl Needs {
 pub(super) enum Place {
     /// Run it on the selected share.
     Here,
+    /// Run it on the own share, and put the reply behind the answers that are owed.
+    HereInLine,
     /// Send it to a shard.
     Shard(usize),
     /// It must wait until the answers that are owed have come.
@@ -137,6 +139,15 @@ impl Core {
             Needs::Set(set) => Some(Place::AfterShares(set)),
         };
         if !client.waiting.is_empty() {
+            let is_plain = needs == Needs::One(own)
+                && missing.is_none()
+                && entry.command.survey.is_none()
+                && !entry.command.is(flag::HOME | flag::BLOCKING);
+            let read = entry.command.is(flag::READONLY);
+            if is_plain && client.may_overtake(read, self.state.hot.relaxed_order) {
+                self.keyspace.select(own);
+                return Place::HereInLine;
+            }
             return Place::AfterAnswers;
         }
         if let Some(wait) = missing {
