@@ -91,11 +91,18 @@ impl Piece {
 pub struct ReplyBuffer {
     /// Replies in wire form, behind all pieces.
     pub bytes: Vec<u8>,
+    /// Bytes that have left.
+    left: u64,
+    /// What few clients have at a time.
+    backlog: Option<Box<Backlog>>,
+}
+
+/// Output in pieces, and marks.
+#[derive(Debug, Default)]
+struct Backlog {
     pieces: VecDeque<Piece>,
     /// Bytes of the pieces.
     pieces_len: usize,
-    /// Bytes that have left.
-    left: u64,
     marks: VecDeque<ReleaseMark>,
 }
 
@@ -116,7 +123,7 @@ const SEND_LEN: usize = 64 * 1024;
 impl ReplyBuffer {
     /// Bytes that have not left.
     pub fn len(&self) -> usize {
-        self.pieces_len + self.bytes.len()
+        self.backlog.as_ref().map_or(0, |backlog| backlog.pieces_len) + self.bytes.len()
     }
 
     /// Whether all has left.
@@ -126,59 +133,76 @@ impl ReplyBuffer {
 
     /// Pieces that wait.
     pub fn pieces(&self) -> usize {
-        self.pieces.len()
+        self.backlog.as_ref().map_or(0, |backlog| backlog.pieces.len())
     }
 
     /// Holds all bytes so far until the log is durable up to `position`.
     pub fn mark(&mut self, position: u64) {
         let end = self.left + self.len() as u64;
-        match self.marks.back_mut() {
+        let marks = &mut self.backlog.get_or_insert_default().marks;
+        match marks.back_mut() {
             Some(last) if last.position == position => last.end = end,
-            _ => self.marks.push_back(ReleaseMark { end, position }),
+            _ => marks.push_back(ReleaseMark { end, position }),
         }
     }
 
     /// Adds bytes that others get as well. `slow` says that the client has not taken all that was
     /// sent to it before.
     pub fn push_shared(&mut self, lead: u8, shared: &Arc<SharedBytes>, slow: bool) {
-        if self.pieces.is_empty() && !slow && self.bytes.len() < COPIED_MAX {
+        if self.pieces() == 0 && !slow && self.bytes.len() < COPIED_MAX {
             self.bytes.push(lead);
             self.bytes.extend_from_slice(&shared.bytes);
             return;
         }
-        self.end_piece();
-        self.pieces_len += 1 + shared.bytes.len();
-        self.pieces.push_back(Piece::Shared(lead, Arc::clone(shared)));
-    }
-
-    fn end_piece(&mut self) {
-        if !self.bytes.is_empty() {
-            self.pieces_len += self.bytes.len();
-            self.pieces.push_back(Piece::Own(std::mem::take(&mut self.bytes)));
-        }
+        let backlog = self.backlog.get_or_insert_default();
+        backlog.push_own(&mut self.bytes);
+        backlog.push(Piece::Shared(lead, Arc::clone(shared)));
     }
 
     /// Takes bytes that may leave once the log is durable up to `durable`; where there are many,
     /// some.
     pub fn release(&mut self, durable: u64) -> Vec<u8> {
-        let mut end = self.left;
+        let released = match &mut self.backlog {
+            None => std::mem::take(&mut self.bytes),
+            Some(backlog) => backlog.release(&mut self.bytes, self.left, durable),
+        };
+        self.left += released.len() as u64;
+        self.backlog.take_if(|backlog| backlog.pieces.is_empty() && backlog.marks.is_empty());
+        released
+    }
+}
+
+impl Backlog {
+    fn push(&mut self, piece: Piece) {
+        self.pieces_len += piece.len();
+        self.pieces.push_back(piece);
+    }
+
+    /// Makes a piece of the client's own bytes.
+    fn push_own(&mut self, bytes: &mut Vec<u8>) {
+        if !bytes.is_empty() {
+            self.push(Piece::Own(std::mem::take(bytes)));
+        }
+    }
+
+    /// As [`ReplyBuffer::release`], where `left` bytes have left before.
+    fn release(&mut self, bytes: &mut Vec<u8>, left: u64, durable: u64) -> Vec<u8> {
+        let mut end = left;
         while let Some(mark) = self.marks.pop_front_if(|mark| mark.position <= durable) {
             end = mark.end;
         }
         let all = self.marks.is_empty();
-        let allowed = (end - self.left) as usize;
-        let released = if self.pieces.is_empty() {
-            if all || allowed == self.bytes.len() {
-                std::mem::take(&mut self.bytes)
-            } else {
-                let held = self.bytes.split_off(allowed);
-                std::mem::replace(&mut self.bytes, held)
-            }
+        let allowed = if all { usize::MAX } else { (end - left) as usize };
+        let released = if !self.pieces.is_empty() {
+            self.push_own(bytes);
+            self.release_pieces(allowed)
+        } else if allowed >= bytes.len() {
+            std::mem::take(bytes)
         } else {
-            self.release_pieces(if all { usize::MAX } else { allowed })
+            let held = bytes.split_off(allowed);
+            std::mem::replace(bytes, held)
         };
-        self.left += released.len() as u64;
-        if self.left < end {
+        if left + (released.len() as u64) < end {
             // The rest may leave as well, with the next buffer.
             self.marks.push_front(ReleaseMark { end, position: 0 });
         }
@@ -186,7 +210,6 @@ impl ReplyBuffer {
     }
 
     fn release_pieces(&mut self, allowed: usize) -> Vec<u8> {
-        self.end_piece();
         let mut released = Vec::new();
         while let Some(piece) = self.pieces.front_mut() {
             let room = allowed - released.len();

@@ -8,7 +8,7 @@
 //! anew. The idea is that of leases in memcached (Nishtala et al., Scaling Memcache at Facebook,
 //! 2013).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{DeleteCause, Effect, StringValue};
 
@@ -27,7 +27,7 @@ struct Lease {
 /// The leases of a share.
 #[derive(Debug, Default)]
 pub struct Leases {
-    keys: HashMap<KeyName, Lease>,
+    keys: BTreeMap<KeyName, Lease>,
     /// When each ends.
     ends: BTreeSet<(u64, usize, Box<[u8]>)>,
     /// Keys whose lease was made void, with waiters to be looked after.

@@ -16,6 +16,7 @@ pub mod conn;
 pub mod cron;
 pub mod fabric;
 pub mod figures;
+pub(crate) mod files_limit;
 pub mod fill;
 pub mod input;
 pub mod keyspace;

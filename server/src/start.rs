@@ -9,6 +9,7 @@ use netback::{Backend, Kind, Preference, Run};
 use crate::clock::{self, Clock, OsClock};
 use crate::config::{Config, NetworkBackend};
 use crate::fabric::Fabric;
+use crate::files_limit;
 use crate::input::Core;
 use crate::keyspace::{Keyspace, SHARDS_MAX, Share};
 use crate::log;
@@ -143,8 +144,9 @@ struct Server {
 impl Run for Server {
     type Output = Result<(), Failed>;
 
-    fn run<B: Backend>(self) -> Self::Output {
+    fn run<B: Backend>(mut self) -> Self::Output {
         let shards = shard_count(&self.config);
+        files_limit::fit(&mut self.config, shards);
         let now_us = OsClock.unix_us();
         let process = Process::new(self.config.clone(), shards, self.kind.name(), now_us);
         let process = Arc::new(process);

@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use server::resp::inline;
@@ -31,10 +33,22 @@ impl Osmia {
 
     /// Starts with a configuration file, if there is one in `file`, and with arguments.
     fn start_with(file: &[&str], args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osmia"));
+        command.arg("server").args(file);
+        Self::spawn(command, args)
+    }
+
+    /// Starts from a shell that does something first.
+    fn start_in_shell(before: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        let line = format!("{before}exec {} server \"$@\"", env!("CARGO_BIN_EXE_osmia"));
+        command.args(["-c", &line, "sh"]);
+        Self::spawn(command, args)
+    }
+
+    fn spawn(mut command: Command, args: &[&str]) -> Self {
         let port = free_port();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_osmia"))
-            .arg("server")
-            .args(file)
+        let mut child = command
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(args)
             .stdout(Stdio::piped())
@@ -436,16 +450,20 @@ fn subscribers_on_all_shards_hear_all_in_order_and_slow_ones_are_cut() {
         let message = |number: usize| {
             format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$65540\r\n{number:04}{payload}\r\n")
         };
+        // The publisher stays so close to the fast ones that the limit cannot hit them.
+        let heard_by_all = Arc::new(AtomicUsize::new(0));
         let readers: Vec<_> = fast
             .into_iter()
             .map(|mut stream| {
                 let expected_len = message(0).len();
+                let heard_by_all = Arc::clone(&heard_by_all);
                 let spawn = move || {
                     let mut heard = vec![0; expected_len];
                     for number in 0..MESSAGES {
                         stream.read_exact(&mut heard).expect("a message");
                         let number = format!("{number:04}");
                         assert_eq!(&heard[35..39], number.as_bytes(), "in their order");
+                        heard_by_all.fetch_add(1, Ordering::Relaxed);
                     }
                 };
                 std::thread::spawn(spawn)
@@ -454,6 +472,10 @@ fn subscribers_on_all_shards_hear_all_in_order_and_slow_ones_are_cut() {
         let mut publisher = osmia.connect();
         let mut counts = Vec::new();
         for number in 0..MESSAGES {
+            let near = || heard_by_all.load(Ordering::Relaxed) + FAST >= FAST * number;
+            let waits = (0..30_000).take_while(|_| !near());
+            waits.for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+            assert!(near(), "{backend:?}: subscribers hear nothing any more");
             let words =
                 [b"PUBLISH".to_vec(), b"news".to_vec(), format!("{number:04}{payload}").into()];
             publisher.write_all(&encode(&words)).expect("a request");
@@ -465,5 +487,89 @@ fn subscribers_on_all_shards_hear_all_in_order_and_slow_ones_are_cut() {
         assert_eq!(&counts[0], b":66\r\n");
         assert_eq!(counts.last().expect("a count"), b":60\r\n", "{backend:?}: the slow are cut");
         drop(slow);
+    }
+}
+
+/// Sends a request and reads its reply, a bulk string or an array of those and of integers.
+fn words_of(stream: &mut BufReader<TcpStream>, request: &str) -> Vec<String> {
+    stream.get_mut().write_all(format!("{request}\r\n").as_bytes()).expect("a request");
+    let mut line = || {
+        let mut line = String::new();
+        stream.read_line(&mut line).expect("a reply");
+        line.trim_end().to_owned()
+    };
+    let first = line();
+    let parts = first.strip_prefix('*').map_or(1, |len| len.parse().expect("a length"));
+    let mut heads = if first.starts_with('*') { None } else { Some(first) };
+    (0..parts)
+        .map(|_| {
+            let head = heads.take().unwrap_or_else(&mut line);
+            if head.starts_with('$') { line() } else { head[1..].to_owned() }
+        })
+        .collect()
+}
+
+#[test]
+fn of_all_who_miss_a_key_one_fills_it() {
+    const CALLERS: usize = 24;
+    for backend in backends() {
+        let osmia = Osmia::start(&[&["--shards", "3"], backend.as_slice()].concat());
+        for round in 0..20 {
+            let callers: Vec<_> = (0..CALLERS)
+                .map(|_| {
+                    let mut stream = BufReader::new(osmia.connect());
+                    std::thread::spawn(move || {
+                        let key = format!("cached:{round}");
+                        let reply =
+                            words_of(&mut stream, &format!("FILLGET {key} LEASE 60000 WAIT 60000"));
+                        let [word, token] = &reply[..] else { return (reply[0].clone(), 0) };
+                        assert_eq!(word, "fill");
+                        // A filler whose token a deletion makes stale must not store.
+                        if round % 2 == 1 {
+                            words_of(&mut stream, &format!("DEL {key}"));
+                            let refusal =
+                                words_of(&mut stream, &format!("FILLSET {key} {token} old"));
+                            assert!(refusal[0].starts_with("STALEFILL"), "{refusal:?}");
+                            return ("refused".to_owned(), 1);
+                        }
+                        let stored = words_of(&mut stream, &format!("FILLSET {key} {token} new"));
+                        assert_eq!(stored, ["OK"]);
+                        ("new".to_owned(), 1)
+                    })
+                })
+                .collect();
+            let ends: Vec<_> =
+                callers.into_iter().map(|caller| caller.join().expect("a caller")).collect();
+            let fills: usize = ends.iter().map(|(_, fills)| fills).sum();
+            let expected = if round % 2 == 1 { CALLERS } else { 1 };
+            assert_eq!(fills, expected, "{backend:?}, round {round}: {ends:?}");
+        }
+    }
+}
+
+#[test]
+fn clients_beyond_the_limit_of_open_files_are_told() {
+    for backend in backends() {
+        let mut osmia = Osmia::start_in_shell("ulimit -n 200; ", &backend);
+        let mut stream = osmia.connect();
+        let room: usize = {
+            stream.write_all(b"CONFIG GET maxclients\r\n").expect("a request");
+            let mut reply = [0; 64];
+            let len = stream.read(&mut reply).expect("a reply");
+            let text = String::from_utf8_lossy(&reply[..len]).into_owned();
+            text.lines().last().expect("a number").parse().expect("a number")
+        };
+        assert_eq!(room, 200 - 32, "{backend:?}");
+        let streams: Vec<TcpStream> = (1..room).map(|_| osmia.connect()).collect();
+        std::thread::sleep(Duration::from_millis(200));
+        let refusal = read_all(osmia.connect());
+        assert_eq!(refusal, b"-ERR max number of clients reached\r\n", "{backend:?}");
+        stream.write_all(b"CONFIG SET maxclients 1000000000\r\n").expect("a request");
+        let mut reply = [0; 200];
+        let len = stream.read(&mut reply).expect("a reply");
+        let text = String::from_utf8_lossy(&reply[..len]).into_owned();
+        assert!(text.contains("try with 168"), "{text}");
+        drop(streams);
+        osmia.child.kill().expect("its end");
     }
 }

@@ -31,6 +31,8 @@ pub(super) enum Other {
     RenameCommand,
     /// Once had a meaning in Redis, which takes it for old files' sake.
     Ignored,
+    /// A user. The default one may do all: CONFIG REWRITE of Redis writes down that it does.
+    User,
     /// Means something that Osmia does not have.
     Refused(&'static str),
 }
@@ -41,11 +43,12 @@ impl Other {
         Some(match name {
             "include" => Self::Include,
             "rename-command" => Self::RenameCommand,
-            "list-max-ziplist-entries" | "list-max-ziplist-value" | "lua-replicate-commands" => {
-                Self::Ignored
-            }
+            "io-threads-do-reads"
+            | "list-max-ziplist-entries"
+            | "list-max-ziplist-value"
+            | "lua-replicate-commands" => Self::Ignored,
             "loadmodule" => Self::Refused("modules are not supported"),
-            "user" => Self::Refused("access control lists are not supported yet"),
+            "user" => Self::User,
             "sentinel" => Self::Refused("sentinel directive while not in sentinel mode"),
             _ => return None,
         })

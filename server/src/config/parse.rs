@@ -187,6 +187,8 @@ impl Loader<'_> {
             (Some(Other::Include), [pattern]) => self.include(pattern, depth),
             (Some(Other::RenameCommand), [from, to]) => self.rename(&lossy(from), &lossy(to)),
             (Some(Other::Ignored), [_]) => Ok(()),
+            (Some(Other::User), words) if is_default_user(words) => Ok(()),
+            (Some(Other::User), _) => Err("access control lists are not supported yet".into()),
             (Some(Other::Refused(reason)), _) => Err(reason.into()),
             (Some(_), _) => Err(BAD_DIRECTIVE.into()),
             (None, _) if name.contains('.') => Err("modules are not supported".into()),
@@ -272,3 +274,15 @@ fn expand_part(folder: &Path, part: &str) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests;
+
+/// Whether words describe the user that every server has before anybody is added: without a
+/// password, and allowed to do all.
+fn is_default_user(words: &[Vec<u8>]) -> bool {
+    let allowed: [&[u8]; 8] =
+        [b"on", b"nopass", b"sanitize-payload", b"~*", b"allkeys", b"&*", b"allchannels", b"+@all"];
+    let needed: [&[u8]; 3] = [b"on", b"nopass", b"+@all"];
+    let [name, rules @ ..] = words else { return false };
+    name == b"default"
+        && rules.iter().all(|rule| allowed.contains(&rule.as_slice()))
+        && needed.iter().all(|rule| rules.iter().any(|other| other == rule))
+}

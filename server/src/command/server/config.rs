@@ -3,7 +3,7 @@
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
 use crate::config::{Config, SetError, is_sensitive};
-use crate::{listen, log};
+use crate::{files_limit, listen, log};
 
 const HELP: &[&str] = &[
     "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -102,6 +102,15 @@ fn take_effect(
     }
     if config.port != old.port && !listen::can_move(old, config, shards) {
         return refuse("port", "Unable to listen on this port. Check server logs.");
+    }
+    if config.maxclients > old.maxclients
+        && let Err((room, _)) = files_limit::make_room(config.maxclients as u64, shards)
+    {
+        let why = format!(
+            "The operating system is not able to handle the specified number of clients, try with \
+             {room}"
+        );
+        return refuse("maxclients", &why);
     }
     if is_named("dir") {
         std::env::set_current_dir(&config.dir)

@@ -142,6 +142,26 @@ fn save_lines_add_up_until_an_empty_one() {
 }
 
 #[test]
+fn the_user_that_every_server_has_may_be_named() {
+    let load = |rules: &str| {
+        let folder = Folder::new("users");
+        let main = folder.write("main.conf", format!("user {rules}\n"));
+        load_args(&[&main]).map(drop).map_err(|error| error.reason)
+    };
+    assert_eq!(load("default on nopass sanitize-payload ~* &* +@all"), Ok(()));
+    let refused = Err("access control lists are not supported yet".to_owned());
+    for rules in [
+        "default on nopass ~* &* +@all -flushall",
+        "default off nopass ~* &* +@all",
+        "default on >secret ~* &* +@all",
+        "default on nopass",
+        "alice on nopass ~* &* +@all",
+    ] {
+        assert_eq!(load(rules), refused, "{rules}");
+    }
+}
+
+#[test]
 fn commands_get_other_names() {
     let renames = |text: &str| {
         let folder = Folder::new("renames");
