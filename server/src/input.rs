@@ -544,6 +544,7 @@ impl Core {
         });
         if self.state.hot.slot_stats
             && let Some(slot) = run.slot
+            && self.keyspace.has(self.keyspace.selected())
         {
             let used = SlotStats {
                 cycles: clock::elapsed(began, self.state.cycles),

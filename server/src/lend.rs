@@ -185,3 +185,45 @@ impl Core {
         self.keyspace.select(own);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use engine::{Options, Partition};
+
+    use super::*;
+    use crate::command::table::table;
+    use crate::config::Config;
+    use crate::keyspace::Keyspace;
+    use crate::process::Process;
+    use crate::state::ShardState;
+
+    #[test]
+    fn commands_that_need_no_share_run_while_the_own_one_is_lent() {
+        let process = Arc::new(Process::new(Config::new(), 2, "sim", 1));
+        let state = ShardState::new(0, process, 1, 1);
+        let options = Options { route: true, ..Options::default() };
+        let partition = Partition::new(&options, 1).expect("address space");
+        let mut core = Core::new(state, Keyspace::new(0, 2, Share::new(partition)));
+        let share = core.keyspace.take(0);
+        let mut ran = 0;
+        for (index, entry) in table().entries().iter().enumerate() {
+            let words = entry.command.arity.unsigned_abs() as usize;
+            let name = entry.name.replace('|', " ");
+            let args = " 1".repeat(words - name.split(' ').count().min(words));
+            let conn = ConnId { index: index as u32, generation: 1 };
+            let mut client = Client::new(index as u64, conn, 1);
+            client.authenticated = true;
+            core.state.clients.insert(Box::new(client));
+            core.received(conn, format!("{name}{args}\r\n").as_bytes());
+            let client = core.state.clients.get(conn).expect("the client");
+            let waits = client.stall.is_some() || !client.waiting.is_empty();
+            ran += usize::from(!waits);
+            let is_silent = ["client reply", "shutdown"].contains(&name.as_str());
+            assert!(waits || is_silent || !client.replies.is_empty(), "{name}");
+        }
+        assert!(ran > 60, "{ran}");
+        drop(share);
+    }
+}

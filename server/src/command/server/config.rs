@@ -141,6 +141,10 @@ pub(super) fn rewrite(ctx: &mut CommandCtx<'_>) -> CommandResult {
 /// # Errors
 /// There is no file.
 pub(super) fn rewrite_file(ctx: &mut CommandCtx<'_>, all: bool) -> CommandResult {
+    if !ctx.may_block() {
+        // The answer comes when the file is written, and a transaction does not wait for it.
+        return Err(CommandError::new("ERR CONFIG REWRITE is not possible in a transaction"));
+    }
     let config = ctx.shard.process.config();
     let Some(file) = config.file.clone() else {
         return Err(CommandError::new("ERR The server is running without a config file"));
