@@ -279,7 +279,12 @@ impl Core {
         {
             self.state.block(&mut client, blocked, silent);
         }
+        let early_answer = client.early_answer.take();
+        self.state.mark_dirty(&mut client);
         self.state.clients.insert(client);
+        if let Some(answer) = early_answer {
+            self.served(conn, answer);
+        }
     }
 
     /// Hands the answers of the tick to this shard's clients, and lets those go on whose time is
@@ -321,7 +326,12 @@ impl Core {
     /// Answers a client that waited.
     pub fn served(&mut self, conn: ConnId, answer: Vec<u8>) {
         let Some(mut client) = self.state.clients.take(conn) else { return };
-        self.state.unbook(&mut client);
+        if self.state.unbook(&mut client).is_none() {
+            // The shard that serves was faster than the one where the request waits.
+            client.early_answer = Some(answer);
+            self.state.clients.insert(client);
+            return;
+        }
         client.answer_blocked(answer);
         self.state.clients.insert(client);
         self.resume(conn);

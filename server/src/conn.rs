@@ -367,6 +367,8 @@ pub struct Client {
     pub home: Option<usize>,
     /// What it waits for.
     pub blocked: Option<Box<Blocked>>,
+    /// The answer to a request that is said to wait only after it was answered.
+    pub early_answer: Option<Vec<u8>>,
     /// How it is told of keys that change.
     pub tracking: Option<Box<Tracking>>,
     /// Channels and patterns that it subscribes to.
@@ -423,6 +425,7 @@ impl Client {
             origin: None,
             home: None,
             blocked: None,
+            early_answer: None,
             tracking: None,
             subscribed: None,
             survey: None,

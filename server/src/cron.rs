@@ -86,7 +86,8 @@ impl Core {
         let oldest_ms = self.state.now_ms().saturating_sub(timeout_ms);
         // Who waits for something is not idle.
         let is_idle = |client: &&Client| {
-            client.active_ms < oldest_ms && client.blocked.is_none() && client.subscribed.is_none()
+            let waits = client.stall.is_some() || !client.waiting.is_empty() || client.monitors;
+            client.active_ms < oldest_ms && !waits && client.subscribed.is_none()
         };
         let idle = self.state.clients.iter().filter(is_idle);
         let idle: Vec<_> = idle.map(|client| client.conn).collect();

@@ -51,7 +51,7 @@ impl Reservations {
         let mut queues = self.queues.lock().expect("no panic under the lock");
         for shard in set.iter() {
             let head = queues[shard].pop_front();
-            debug_assert_eq!(head, Some(coordinator as u16), "it was its turn");
+            assert_eq!(head, Some(coordinator as u16), "it was its turn");
             self.lens[shard].fetch_sub(1, Ordering::Release);
         }
     }

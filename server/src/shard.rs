@@ -203,7 +203,9 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     }
 
     fn timeout(&self) -> Duration {
-        if self.upkeep_pending
+        // While the share is lent there is nothing to keep up.
+        let has_share = self.core.keyspace.own().is_some();
+        if self.upkeep_pending && has_share
             || !self.resumed.is_empty()
             || self.core.lending.is_pending()
             || self.core.state.waits.is_pending()
@@ -214,6 +216,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let cron_us = self.cron_due_us.saturating_sub(now_us);
         let expire_us = self
             .next_expire_ms
+            .filter(|_| has_share)
             .map_or(u64::MAX, |ms| ms.saturating_mul(1000).saturating_sub(now_us));
         let waits = self.core.state.waits.next_ms();
         let leases = self.core.keyspace.own().and_then(|share| share.leases.next_ms());

@@ -49,10 +49,18 @@ impl Core {
             return true;
         }
         if let Some(survey) = &client.survey {
-            return survey.left == 0;
+            let is_complete = survey.left == 0;
+            if !is_complete {
+                client.stall = Some(Stall::Survey);
+            }
+            return is_complete;
         }
         let queued: Vec<&[u8]> = match &client.multi {
-            Some(multi) if entry.name == "exec" => multi.surveyed().collect(),
+            // Nobody is asked, or made to do anything, for a transaction that will not run.
+            Some(multi) if entry.name == "exec" => {
+                let is_dirty = client.watch.as_ref().is_some_and(|watch| watch.is_dirty());
+                multi.surveyed().filter(|_| !multi.aborted && !is_dirty).collect()
+            }
             _ if entry.command.survey.is_some() => vec![wire],
             _ => Vec::new(),
         };

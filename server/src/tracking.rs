@@ -301,7 +301,10 @@ impl ShardState {
         while !self.tracking.pending.is_empty() {
             for invalidation in std::mem::take(&mut self.tracking.pending) {
                 match &mut running {
-                    Some((client, reply)) if client.conn == invalidation.conn => {
+                    // A client of another shard may have a connection of the same name there.
+                    Some((client, reply))
+                        if client.home.is_none() && client.conn == invalidation.conn =>
+                    {
                         let Some(bytes) = self.heard(client, &invalidation) else { continue };
                         if client.waiting.is_empty() {
                             reply.raw(&bytes);

@@ -471,7 +471,7 @@ fn ranges(ctx: &CommandCtx<'_>) -> Result<Vec<u16>, CommandError> {
     if !ctx.args.len().is_multiple_of(2) {
         return Err(super::dispatch::wrong_arity(ctx.entry));
     }
-    let mut slots = Vec::new();
+    let (mut slots, mut seen) = (Vec::new(), vec![false; HASH_SLOTS]);
     for index in (2..ctx.args.len()).step_by(2) {
         let (first, last) = (slot(ctx.args.get(index))?, slot(ctx.args.get(index + 1))?);
         if first > last {
@@ -479,7 +479,14 @@ fn ranges(ctx: &CommandCtx<'_>) -> Result<Vec<u16>, CommandError> {
                 "ERR start slot number {first} is greater than end slot number {last}"
             )));
         }
-        slots.extend(first..=last);
+        for slot in first..=last {
+            if std::mem::replace(&mut seen[usize::from(slot)], true) {
+                return Err(CommandError::text(format!(
+                    "ERR Slot {slot} specified multiple times"
+                )));
+            }
+            slots.push(slot);
+        }
     }
     Ok(slots)
 }

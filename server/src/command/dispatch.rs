@@ -181,6 +181,7 @@ pub fn reject(
     shard: &mut ShardState,
 ) {
     let start = reply.len();
+    client.survey = None;
     if let Some(entry) = found {
         shard.stats.commands[usize::from(entry.id)].rejected += 1;
     }
@@ -213,7 +214,7 @@ pub fn run(ctx: &mut CommandCtx<'_>) {
     if cycles >= ctx.shard.hot.slow_cycles && !entry.command.is(flag::SKIP_SLOWLOG) {
         record_slow(ctx, cycles);
     }
-    if ctx.client.survey.is_some() && ctx.client.multi.is_none() {
+    if ctx.client.survey.is_some() && !ctx.client.in_exec {
         ctx.client.survey = None;
     }
     // Confirmations of subscriptions are pushes, which CLIENT REPLY does not silence.
