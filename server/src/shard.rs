@@ -363,7 +363,8 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let Some(client) = state.clients.get_mut(conn) else { return };
         client.dirty = false;
         let limit = &state.hot.output_limits[usize::from(client.subscribed.is_some())];
-        if client.is_over_output_limit(limit, state.now_us / 1000) {
+        let is_closing = client.close == Some(Close::Now);
+        if !is_closing && client.is_over_output_limit(limit, state.now_us / 1000) {
             crate::warning!(
                 "Client id={} addr={} closed for overcoming of output buffer limits.",
                 client.id,
