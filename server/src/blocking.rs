@@ -252,10 +252,7 @@ impl ShardState {
             Pause::None => false,
             Pause::All => true,
             Pause::Writes => {
-                let in_exec = client.multi.as_ref().filter(|_| entry.name == "exec");
-                writes(entry)
-                    || in_exec
-                        .is_some_and(|multi| multi.queued.iter().any(|queued| writes(queued.entry)))
+                writes(entry) || client.queue_of(entry).iter().any(|queued| writes(queued.entry))
             }
         }
     }

@@ -172,13 +172,9 @@ pub(crate) fn check(
 ) -> Result<Option<u16>, CommandError> {
     let mut slot = known;
     if known.is_none() {
-        match &client.multi {
-            Some(multi) if entry.name == "exec" => {
-                for queued in &multi.queued {
-                    slot_of(queued.entry, queued.args.args(), &mut slot)?;
-                }
-            }
-            _ => slot_of(entry, args, &mut slot)?,
+        slot_of(entry, args, &mut slot)?;
+        for queued in client.queue_of(entry) {
+            slot_of(queued.entry, queued.args.args(), &mut slot)?;
         }
     }
     let Some(slot) = slot else { return Ok(None) };

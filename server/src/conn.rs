@@ -9,7 +9,6 @@ use netback::{Close, ConnId};
 use crate::blocking::Blocked;
 use crate::command::table::Entry;
 use crate::config::OutputLimit;
-use crate::input::OUTPUT_PAUSE_BYTES;
 use crate::multi::{Multi, Watch};
 use crate::pubsub::Subscribed;
 use crate::resp::{ArgRange, Progress, Protocol};
@@ -505,18 +504,16 @@ impl Client {
         }
     }
 
-    /// Whether a request may take effect while answers to earlier ones are under way.
-    pub fn may_overtake(&self, read: bool, relaxed: bool) -> bool {
-        let passes = |waiting: &Waiting| match waiting {
-            Waiting::Remote { read: other_read, blocking, .. } => {
-                !blocking && (relaxed || read && *other_read)
+    /// Whether a request may go to a shard while answers to earlier ones are under way: a shard works
+    /// on what it gets in its order, and reads may go together.
+    pub fn may_overtake(&self, shard: usize, read: bool, relaxed: bool) -> bool {
+        self.waiting.iter().all(|waiting| match waiting {
+            Waiting::Remote { blocking: true, .. } | Waiting::Blocked { .. } => false,
+            Waiting::Remote { shard: other, read: other_read, .. } => {
+                relaxed || usize::from(*other) == shard || read && *other_read
             }
-            Waiting::Blocked { .. } => false,
             Waiting::Ready(_) => true,
-        };
-        self.reply_mode == ReplyMode::On
-            && self.output_len() <= OUTPUT_PAUSE_BYTES
-            && self.waiting.iter().all(passes)
+        })
     }
 
     /// Takes the answers at the end of the line that are there, to be added to.

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::cluster;
 use crate::command::args::{Args, KeptArgs};
 use crate::command::dispatch::{self, CommandCtx};
-use crate::command::error::{CommandError, OUT_OF_MEMORY};
+use crate::command::error::CommandError;
 use crate::command::spec::flag;
 use crate::command::table::{Entry, Table, table};
 use crate::conn::{Client, QueryBuffer, Stall, Waiting};
@@ -503,15 +503,6 @@ impl Core {
         }
         match checked {
             Err(error) => {
-                let mut error = error;
-                if client.multi.is_some() && found.is_some_and(|entry| entry.name == "exec") {
-                    // A transaction that cannot run is over.
-                    client.end_transaction();
-                    if error == OUT_OF_MEMORY {
-                        let before = b"EXECABORT Transaction discarded because of: ";
-                        error = CommandError::text([before.as_slice(), &error.0].concat());
-                    }
-                }
                 dispatch::reject(found, &error, reply, client, &mut self.state);
             }
             Ok(entry) => {

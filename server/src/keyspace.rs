@@ -5,7 +5,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use engine::{Effect, HASH_SLOTS, Key, KeyHasher, Partition};
+use engine::{HASH_SLOTS, Key, KeyHasher, Partition};
 
 use crate::blocking::Waiters;
 use crate::fill::Leases;
@@ -191,17 +191,6 @@ impl Share {
         let is_awaited =
             !self.watchers.is_empty() || !self.leases.is_empty() || !self.tracked.is_empty();
         self.partition.listen(self.is_notified || is_awaited);
-    }
-
-    /// Tells the watchers of what has changed since the last look.
-    pub fn dirty_watchers(&mut self) {
-        let mut log = self.partition.effect_log();
-        while let Ok((effect, rest)) = Effect::decode(log) {
-            for (db, key) in effect.keys() {
-                self.watchers.touch(db, key);
-            }
-            log = rest;
-        }
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) mod listen;
 pub mod log;
 pub mod monitor;
 pub mod multi;
+pub mod named;
 pub mod notify;
 pub mod process;
 pub mod pubsub;

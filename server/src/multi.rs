@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::command::args::KeptArgs;
+use crate::command::spec::flag;
 use crate::command::table::Entry;
 use crate::conn::Client;
 use crate::input::Needs;
@@ -34,14 +35,6 @@ pub struct Queued {
     pub entry: &'static Entry,
 }
 
-impl Multi {
-    /// Requests of the commands that other shards have a part in.
-    pub(crate) fn surveyed(&self) -> impl Iterator<Item = &[u8]> {
-        let surveyed = self.queued.iter().filter(|queued| queued.entry.command.survey.is_some());
-        surveyed.map(|queued| queued.args.wire())
-    }
-}
-
 /// The keys that a client watches. The mark is set by whoever changes one of them; dropping this
 /// ends the watch, and the shares forget it in time.
 #[derive(Debug, Default)]
@@ -66,6 +59,18 @@ impl Client {
     pub(crate) fn exec_needs(&self) -> Needs {
         let multi = self.multi.as_ref().map_or(Needs::Nothing, |multi| multi.needs);
         multi.unite(self.watch.as_ref().map_or(Needs::Nothing, |watch| watch.needs))
+    }
+
+    /// The queued commands, for the command that runs them.
+    pub fn queue_of(&self, entry: &Entry) -> &[Queued] {
+        let multi = self.multi.as_ref().filter(|_| entry.command.is(flag::RUNS_QUEUE));
+        multi.map_or(&[], |multi| &multi.queued)
+    }
+
+    /// Whether EXEC would run the queued commands, as far as is known now.
+    pub fn will_run_queue(&self) -> bool {
+        let is_dirty = self.watch.as_ref().is_some_and(|watch| watch.is_dirty());
+        !is_dirty && self.multi.as_ref().is_some_and(|multi| !multi.aborted)
     }
 
     /// Ends a transaction, and the watch with it.

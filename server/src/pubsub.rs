@@ -6,7 +6,7 @@
 //! each other shard that has some, and does not wait. A message is held once in each shard however
 //! many of its subscribers are slow.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -15,6 +15,7 @@ use netback::ConnId;
 
 use crate::conn::{Client, SharedBytes};
 use crate::fabric::PeerMessage;
+use crate::named::{ClientsByShard, NamedClients};
 use crate::resp::{Protocol, Reply};
 use crate::state::ShardState;
 
@@ -43,19 +44,14 @@ impl Kind {
     }
 }
 
-/// Subscribers of one name, by shard.
-type Counts = BTreeMap<u16, usize>;
-
-type Names = HashMap<Box<[u8]>, Counts>;
-
 /// Locks over which channels are spread.
 const STRIPES: usize = 64;
 
 /// How many subscribers each shard of the process has.
 pub struct Registry {
-    channels: Vec<Mutex<Names>>,
-    shard_channels: Vec<Mutex<Names>>,
-    patterns: RwLock<BTreeMap<Box<[u8]>, Counts>>,
+    channels: Vec<Mutex<NamedClients>>,
+    shard_channels: Vec<Mutex<NamedClients>>,
+    patterns: RwLock<NamedClients>,
     /// Names that have subscribers, by [`Kind`].
     lens: [AtomicUsize; 3],
 }
@@ -75,56 +71,29 @@ impl Default for Registry {
 const LOCKED: &str = "no thread panics while it holds the lock";
 
 impl Registry {
-    fn stripe(&self, kind: Kind, name: &[u8]) -> &Mutex<Names> {
+    fn stripe(&self, kind: Kind, name: &[u8]) -> &Mutex<NamedClients> {
         let stripes =
             if kind == Kind::ShardChannel { &self.shard_channels } else { &self.channels };
         &stripes[usize::from(encodings::crc16::hash_slot(name)) % STRIPES]
     }
 
+    /// Works on the names among which one of a kind is.
+    fn change<R>(&self, kind: Kind, name: &[u8], f: impl FnOnce(&mut NamedClients) -> R) -> R {
+        match kind {
+            Kind::Pattern => f(&mut self.patterns.write().expect(LOCKED)),
+            _ => f(&mut self.stripe(kind, name).lock().expect(LOCKED)),
+        }
+    }
+
     /// Counts one more subscriber of a shard.
     fn add(&self, kind: Kind, name: &[u8], shard: usize) {
-        let count = |counts: &mut Counts| {
-            *counts.entry(shard as u16).or_default() += 1;
-            counts.values().sum::<usize>() == 1
-        };
-        let is_new = match kind {
-            Kind::Pattern => {
-                count(self.patterns.write().expect(LOCKED).entry(name.into()).or_default())
-            }
-            _ => {
-                let mut names = self.stripe(kind, name).lock().expect(LOCKED);
-                count(names.entry(name.into()).or_default())
-            }
-        };
+        let is_new = self.change(kind, name, |names| names.add(name, shard));
         self.lens[kind as usize].fetch_add(usize::from(is_new), Ordering::AcqRel);
     }
 
     /// Counts one subscriber of a shard less.
     fn remove(&self, kind: Kind, name: &[u8], shard: usize) {
-        let count = |counts: &mut Counts| {
-            if let Some(count) = counts.get_mut(&(shard as u16)) {
-                *count -= 1;
-                if *count == 0 {
-                    counts.remove(&(shard as u16));
-                }
-            }
-            counts.is_empty()
-        };
-        let is_gone = if kind == Kind::Pattern {
-            let mut patterns = self.patterns.write().expect(LOCKED);
-            let is_gone = patterns.get_mut(name).is_some_and(count);
-            if is_gone {
-                patterns.remove(name);
-            }
-            is_gone
-        } else {
-            let mut names = self.stripe(kind, name).lock().expect(LOCKED);
-            let is_gone = names.get_mut(name).is_some_and(count);
-            if is_gone {
-                names.remove(name);
-            }
-            is_gone
-        };
+        let is_gone = self.change(kind, name, |names| names.remove(name, shard));
         self.lens[kind as usize].fetch_sub(usize::from(is_gone), Ordering::AcqRel);
     }
 
@@ -147,20 +116,25 @@ impl Registry {
             |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name, Case::Keep));
         let names = stripes.iter().flat_map(|stripe| {
             let names = stripe.lock().expect(LOCKED);
-            names.keys().filter(|name| fits(name)).cloned().collect::<Vec<_>>()
+            names
+                .iter()
+                .map(|(name, _)| name)
+                .filter(|name| fits(name))
+                .map(Box::from)
+                .collect::<Vec<_>>()
         });
         names.collect()
     }
 
     /// Subscribers by shard that a message in a channel reaches, those by pattern with them.
-    fn targets(&self, kind: Kind, channel: &[u8]) -> Counts {
-        let mut targets = Counts::new();
+    fn targets(&self, kind: Kind, channel: &[u8]) -> ClientsByShard {
+        let mut targets = ClientsByShard::new();
         if self.len(kind) > 0 {
             let names = self.stripe(kind, channel).lock().expect(LOCKED);
             targets = names.get(channel).cloned().unwrap_or_default();
         }
         if kind == Kind::Channel && self.len(Kind::Pattern) > 0 {
-            for (pattern, counts) in &*self.patterns.read().expect(LOCKED) {
+            for (pattern, counts) in self.patterns.read().expect(LOCKED).iter() {
                 if glob::matches(pattern, channel, Case::Keep) {
                     counts.iter().for_each(|(shard, count)| {
                         *targets.entry(*shard).or_default() += count;
@@ -180,54 +154,41 @@ pub struct Published {
     payload: Box<[u8]>,
 }
 
+/// Subscribers, by what they name.
+type Subscribers = BTreeMap<Box<[u8]>, BTreeSet<ConnId>>;
+
 /// The subscribers of one shard.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    channels: HashMap<Box<[u8]>, BTreeSet<ConnId>>,
-    patterns: BTreeMap<Box<[u8]>, BTreeSet<ConnId>>,
-    shard_channels: HashMap<Box<[u8]>, BTreeSet<ConnId>>,
+    /// By [`Kind`].
+    names: [Subscribers; 3],
     /// Clients with any subscription.
     pub clients: usize,
 }
 
 impl Subscriptions {
     fn add(&mut self, kind: Kind, name: &[u8], conn: ConnId) {
-        let subscribers = match kind {
-            Kind::Channel => self.channels.entry(name.into()).or_default(),
-            Kind::Pattern => self.patterns.entry(name.into()).or_default(),
-            Kind::ShardChannel => self.shard_channels.entry(name.into()).or_default(),
-        };
-        subscribers.insert(conn);
+        self.names[kind as usize].entry(name.into()).or_default().insert(conn);
     }
 
     fn remove(&mut self, kind: Kind, name: &[u8], conn: ConnId) {
-        let subscribers = match kind {
-            Kind::Channel => self.channels.get_mut(name),
-            Kind::Pattern => self.patterns.get_mut(name),
-            Kind::ShardChannel => self.shard_channels.get_mut(name),
-        };
-        let Some(subscribers) = subscribers else { return };
+        let names = &mut self.names[kind as usize];
+        let Some(subscribers) = names.get_mut(name) else { return };
         subscribers.remove(&conn);
         if subscribers.is_empty() {
-            match kind {
-                Kind::Channel => drop(self.channels.remove(name)),
-                Kind::Pattern => drop(self.patterns.remove(name)),
-                Kind::ShardChannel => drop(self.shard_channels.remove(name)),
-            }
+            names.remove(name);
         }
     }
 
-    /// Everybody whom a message reaches: a word form of it for each name that fits, with the
+    /// Everybody whom a message reaches: a wire form of it for each name that fits, with the
     /// subscribers by that name.
     fn each_target(&self, published: &Published, mut f: impl FnMut(Vec<u8>, &BTreeSet<ConnId>)) {
         let Published { kind, channel, payload } = published;
-        let by_name =
-            if *kind == Kind::ShardChannel { &self.shard_channels } else { &self.channels };
-        if let Some(subscribers) = by_name.get(channel) {
+        if let Some(subscribers) = self.names[*kind as usize].get(channel) {
             f(message_form(&[kind.message_word(), channel, payload]), subscribers);
         }
         if *kind == Kind::Channel {
-            for (pattern, subscribers) in &self.patterns {
+            for (pattern, subscribers) in &self.names[Kind::Pattern as usize] {
                 if glob::matches(pattern, channel, Case::Keep) {
                     let word = Kind::Pattern.message_word();
                     f(message_form(&[word, pattern, channel, payload]), subscribers);
@@ -364,9 +325,12 @@ mod tests {
         registry.add(Kind::Channel, b"news.a", 3);
         registry.add(Kind::Pattern, b"news.*", 3);
         registry.add(Kind::ShardChannel, b"news.a", 1);
-        assert_eq!(registry.targets(Kind::Channel, b"news.a"), Counts::from([(0, 1), (3, 2)]));
-        assert_eq!(registry.targets(Kind::Channel, b"news.b"), Counts::from([(3, 1)]));
-        assert_eq!(registry.targets(Kind::ShardChannel, b"news.a"), Counts::from([(1, 1)]));
+        assert_eq!(
+            registry.targets(Kind::Channel, b"news.a"),
+            ClientsByShard::from([(0, 1), (3, 2)])
+        );
+        assert_eq!(registry.targets(Kind::Channel, b"news.b"), ClientsByShard::from([(3, 1)]));
+        assert_eq!(registry.targets(Kind::ShardChannel, b"news.a"), ClientsByShard::from([(1, 1)]));
         assert_eq!(registry.subscribers(Kind::Channel, b"news.a"), 2);
         registry.remove(Kind::Channel, b"news.a", 3);
         registry.remove(Kind::Channel, b"news.a", 0);

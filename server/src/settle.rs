@@ -51,13 +51,13 @@ impl Keyspace {
 impl Share {
     #[cold]
     fn settle(&mut self, state: &mut ShardState) {
-        self.dirty_watchers();
         let mut log = std::mem::take(&mut state.effects);
         self.partition.swap_effect_log(&mut log);
         let mut rest = &log[..];
         while let Ok((effect, after)) = Effect::decode(rest) {
             self.leases.heed(&effect);
-            for (_, key) in effect.keys() {
+            for (db, key) in effect.keys() {
+                self.watchers.touch(db, key);
                 state.key_changed(self, key);
             }
             if state.hot.events.any() {

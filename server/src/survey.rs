@@ -55,15 +55,16 @@ impl Core {
             }
             return is_complete;
         }
-        let queued: Vec<&[u8]> = match &client.multi {
-            // Nobody is asked, or made to do anything, for a transaction that will not run.
-            Some(multi) if entry.name == "exec" => {
-                let is_dirty = client.watch.as_ref().is_some_and(|watch| watch.is_dirty());
-                multi.surveyed().filter(|_| !multi.aborted && !is_dirty).collect()
-            }
-            _ if entry.command.survey.is_some() => vec![wire],
-            _ => Vec::new(),
-        };
+        let mut queued: Vec<&[u8]> = Vec::new();
+        if entry.command.survey.is_some() {
+            queued.push(wire);
+        }
+        // Nobody is asked, or made to do anything, for a transaction that will not run.
+        if client.will_run_queue() {
+            let commands = client.queue_of(entry).iter();
+            let surveyed = commands.filter(|queued| queued.entry.command.survey.is_some());
+            queued.extend(surveyed.map(|queued| queued.args.wire()));
+        }
         if queued.is_empty() {
             return true;
         }

@@ -16,6 +16,7 @@ use crate::conn::{Client, Waiting};
 use crate::fabric::PeerMessage;
 use crate::input::key_indexes;
 use crate::keyspace::Share;
+use crate::named::NamedClients;
 use crate::pubsub::Kind;
 use crate::resp::{Protocol, Reply};
 use crate::state::ShardState;
@@ -122,13 +123,10 @@ pub struct Invalidation {
     is_redirected: bool,
 }
 
-/// Numbers of clients, by shard.
-type ClientsByShard = BTreeMap<u16, usize>;
-
 /// Prefixes of all shards' clients, with the numbers of clients by shard.
 #[derive(Default)]
 pub struct Prefixes {
-    names: RwLock<BTreeMap<Box<[u8]>, ClientsByShard>>,
+    names: RwLock<NamedClients>,
     len: AtomicUsize,
 }
 
@@ -147,21 +145,13 @@ impl Prefixes {
 
     fn add(&self, prefix: &[u8], shard: usize) {
         let mut names = self.names.write().expect(LOCKED);
-        *names.entry(prefix.into()).or_default().entry(shard as u16).or_default() += 1;
+        names.add(prefix, shard);
         self.len.store(names.len(), Ordering::Release);
     }
 
     fn remove(&self, prefix: &[u8], shard: usize) {
         let mut names = self.names.write().expect(LOCKED);
-        if let Some(shards) = names.get_mut(prefix) {
-            if let Some(count) = shards.get_mut(&(shard as u16)) {
-                *count -= 1;
-            }
-            shards.retain(|_, count| *count > 0);
-            if shards.is_empty() {
-                names.remove(prefix);
-            }
-        }
+        names.remove(prefix, shard);
         self.len.store(names.len(), Ordering::Release);
     }
 }
@@ -376,13 +366,13 @@ impl ShardState {
         }
         let changed = std::mem::take(&mut self.tracking.changed);
         let process = Arc::clone(&self.process);
-        for (prefix, shards) in &*process.prefixes.names.read().expect(LOCKED) {
+        for (prefix, shards) in process.prefixes.names.read().expect(LOCKED).iter() {
             let keys = changed.iter().filter(|(key, _)| key.starts_with(prefix)).cloned();
             let keys: BTreeMap<_, _> = keys.collect();
             if keys.is_empty() {
                 continue;
             }
-            let changes = Arc::new(Changes { prefix: prefix.clone(), keys });
+            let changes = Arc::new(Changes { prefix: prefix.into(), keys });
             for shard in shards.keys().map(|shard| usize::from(*shard)) {
                 if shard == self.index {
                     self.hear_changes(&changes);

@@ -55,6 +55,17 @@ impl<'a> Args<'a> {
         encodings::integer::parse_i64(self.get(index)).ok_or(NOT_AN_INTEGER)
     }
 
+    /// An argument as a timeout in milliseconds.
+    ///
+    /// # Errors
+    /// Redis's texts about timeouts that are no integers, or negative.
+    pub fn timeout_ms(&self, index: usize) -> Result<u64, CommandError> {
+        let number = self
+            .integer(index)
+            .map_err(|_| CommandError::new("ERR timeout is not an integer or out of range"))?;
+        u64::try_from(number).map_err(|_| CommandError::new("ERR timeout is negative"))
+    }
+
     /// Whether an argument is `word`, in any case.
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())

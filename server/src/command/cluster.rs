@@ -213,10 +213,13 @@ fn own_node(ctx: &CommandCtx<'_>) -> usize {
     if ctx.shard.process.cluster.per_shard { ctx.shard.index } else { 0 }
 }
 
+/// A number as a hash slot.
+fn as_slot(number: i64) -> Option<u16> {
+    u16::try_from(number).ok().filter(|slot| usize::from(*slot) < HASH_SLOTS)
+}
+
 fn slot(text: &[u8]) -> Result<u16, CommandError> {
-    let number = encodings::integer::parse_i64(text);
-    let number = number.filter(|number| (0..HASH_SLOTS as i64).contains(number));
-    number.map(|number| number as u16).ok_or(INVALID_SLOT)
+    encodings::integer::parse_i64(text).and_then(as_slot).ok_or(INVALID_SLOT)
 }
 
 /// The shard of the hash slot that the third argument names.
@@ -226,24 +229,15 @@ fn place_slot(args: Args<'_>, _: &Client, shards: usize) -> Needs {
 
 fn countkeysinslot(ctx: &mut CommandCtx<'_>) -> CommandResult {
     enabled(ctx)?;
-    let slot = slot(ctx.args.get(2)).map_err(|error| {
-        let is_number = encodings::integer::parse_i64(ctx.args.get(2)).is_some();
-        if is_number { CommandError::new("ERR Invalid slot") } else { not_integer(error) }
-    })?;
+    let slot = as_slot(ctx.args.integer(2)?).ok_or(CommandError::new("ERR Invalid slot"))?;
     ctx.reply.count(ctx.keyspace.slot_len(0, slot));
     Ok(())
 }
 
-fn not_integer(_: CommandError) -> CommandError {
-    NOT_AN_INTEGER
-}
-
 fn getkeysinslot(ctx: &mut CommandCtx<'_>) -> CommandResult {
     enabled(ctx)?;
-    let number = |index| ctx.args.integer(index);
-    let (slot_number, count) = (number(2)?, number(3)?);
-    let slot = u16::try_from(slot_number).ok().filter(|slot| usize::from(*slot) < HASH_SLOTS);
-    let (Some(slot), Ok(count)) = (slot, usize::try_from(count)) else {
+    let (slot, count) = (ctx.args.integer(2)?, ctx.args.integer(3)?);
+    let (Some(slot), Ok(count)) = (as_slot(slot), usize::try_from(count)) else {
         return Err(CommandError::new("ERR Invalid slot or number of keys"));
     };
     let start = ctx.reply.defer();
@@ -466,41 +460,43 @@ fn delslots(ctx: &mut CommandCtx<'_>) -> CommandResult {
     assign(ctx, false, args.from(2).map(slot))
 }
 
-/// The hash slots of pairs of first and last ones.
-fn ranges(ctx: &CommandCtx<'_>) -> Result<Vec<u16>, CommandError> {
-    if !ctx.args.len().is_multiple_of(2) {
-        return Err(super::dispatch::wrong_arity(ctx.entry));
-    }
-    let (mut slots, mut seen) = (Vec::new(), vec![false; HASH_SLOTS]);
-    for index in (2..ctx.args.len()).step_by(2) {
-        let (first, last) = (slot(ctx.args.get(index))?, slot(ctx.args.get(index + 1))?);
+/// The hash slots of pairs of first and last ones; a pair that is none gives one error.
+fn ranges(args: Args<'_>) -> impl Iterator<Item = Result<u16, CommandError>> {
+    let range = move |index: usize| {
+        let (first, last) = (slot(args.get(index))?, slot(args.get(index + 1))?);
         if first > last {
             return Err(CommandError::text(format!(
                 "ERR start slot number {first} is greater than end slot number {last}"
             )));
         }
-        for slot in first..=last {
-            if std::mem::replace(&mut seen[usize::from(slot)], true) {
-                return Err(CommandError::text(format!(
-                    "ERR Slot {slot} specified multiple times"
-                )));
-            }
-            slots.push(slot);
-        }
+        Ok(first..=last)
+    };
+    let pairs = (2..args.len() - 1).step_by(2).map(range);
+    pairs.flat_map(|pair| {
+        let (slots, error) = match pair {
+            Ok(slots) => (Some(slots), None),
+            Err(error) => (None, Some(Err(error))),
+        };
+        slots.into_iter().flatten().map(Ok).chain(error)
+    })
+}
+
+/// Assigns the hash slots of ranges, or takes them away.
+fn assign_ranges(ctx: &mut CommandCtx<'_>, on: bool) -> CommandResult {
+    enabled(ctx)?;
+    if !ctx.args.len().is_multiple_of(2) {
+        return Err(super::dispatch::wrong_arity(ctx.entry));
     }
-    Ok(slots)
+    let args = ctx.args;
+    assign(ctx, on, ranges(args))
 }
 
 fn addslotsrange(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    enabled(ctx)?;
-    let slots = ranges(ctx)?;
-    assign(ctx, true, slots.into_iter().map(Ok))
+    assign_ranges(ctx, true)
 }
 
 fn delslotsrange(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    enabled(ctx)?;
-    let slots = ranges(ctx)?;
-    assign(ctx, false, slots.into_iter().map(Ok))
+    assign_ranges(ctx, false)
 }
 
 fn flushslots(ctx: &mut CommandCtx<'_>) -> CommandResult {

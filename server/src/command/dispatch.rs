@@ -185,6 +185,18 @@ pub fn reject(
     if let Some(entry) = found {
         shard.stats.commands[usize::from(entry.id)].rejected += 1;
     }
+    let runs_queue = found.is_some_and(|entry| entry.command.is(flag::RUNS_QUEUE));
+    if runs_queue && client.multi.is_some() {
+        // A transaction that cannot run is over.
+        client.end_transaction();
+        if *error == OUT_OF_MEMORY {
+            let before = b"EXECABORT Transaction discarded because of: ";
+            let error = CommandError::text([before.as_slice(), &error.0].concat());
+            answer_error(&error, reply, shard);
+            finish_reply(client, reply, start);
+            return;
+        }
+    }
     answer_error(error, reply, shard);
     finish_reply(client, reply, start);
 }
@@ -230,8 +242,10 @@ fn track(ctx: &mut CommandCtx<'_>) {
     if remembers && ctx.entry.command.is(flag::READONLY) {
         crate::tracking::remember_keys(ctx);
     }
-    let is_about_clients = ctx.entry.name.starts_with("client|");
-    if !is_about_clients && ctx.client.multi.is_none() && !ctx.client.in_exec {
+    if !ctx.entry.command.is(flag::KEEPS_CACHING)
+        && ctx.client.multi.is_none()
+        && !ctx.client.in_exec
+    {
         ctx.client.end_caching();
     }
 }
@@ -289,13 +303,8 @@ pub fn unknown_subcommand(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 /// Whether a command, or one of the transaction that it runs, may need memory.
 fn needs_memory(entry: &Entry, client: &Client) -> bool {
-    let queued = || {
-        let multi = client.multi.as_ref().filter(|_| entry.name == "exec");
-        multi.is_some_and(|multi| {
-            multi.queued.iter().any(|queued| queued.entry.command.is(flag::DENYOOM))
-        })
-    };
-    entry.command.is(flag::DENYOOM) || queued()
+    let mut queued = client.queue_of(entry).iter();
+    entry.command.is(flag::DENYOOM) || queued.any(|it| it.entry.command.is(flag::DENYOOM))
 }
 
 #[cold]
@@ -307,13 +316,12 @@ fn only_listening(entry: &Entry) -> CommandError {
     ))
 }
 
-/// The text about arguments that a subcommand does not know.
+/// The text about a subcommand that a command does not know, or not with so many arguments.
 pub fn subcommand_syntax(ctx: &CommandCtx<'_>) -> CommandError {
-    let command = ctx.args.get(0).to_ascii_uppercase();
-    let text = [b"'. Try ", command.as_slice(), b" HELP."].concat();
-    let word = c_string(cut(ctx.args.get(1), REPEATED_MAX));
-    let before = b"ERR unknown subcommand or wrong number of arguments for '";
-    CommandError::text([before.as_slice(), word, &text].concat())
+    let before = "ERR unknown subcommand or wrong number of arguments for '";
+    let command = String::from_utf8_lossy(ctx.args.get(0)).to_ascii_uppercase();
+    let word = cut(ctx.args.get(1), REPEATED_MAX);
+    CommandError::naming(before, word, &format!("'. Try {command} HELP."))
 }
 
 /// The text about a number of arguments that does not fit.

@@ -57,6 +57,10 @@ pub mod flag {
     pub const ALLOW_BUSY: u32 = 1 << 18;
     /// Runs where its client is, as it reads or changes what the server keeps of the client.
     pub const HOME: u32 = 1 << 28;
+    /// Runs what is queued since MULTI.
+    pub const RUNS_QUEUE: u32 = 1 << 23;
+    /// What CLIENT CACHING says holds for the command behind it.
+    pub const KEEPS_CACHING: u32 = 1 << 24;
     /// Stopped by CLIENT PAUSE WRITE though it is no write, as replicas would get it.
     pub const STOPS_AS_WRITE: u32 = 1 << 25;
     /// Allowed to a RESP2 client that has subscribed to something.

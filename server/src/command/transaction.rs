@@ -11,6 +11,8 @@ use crate::keyspace::shard_of;
 use crate::multi::Watch;
 
 const ALWAYS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::ALLOW_BUSY;
+const EXEC: u32 =
+    flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::SKIP_SLOWLOG | flag::RUNS_QUEUE;
 const GROUP: Group = Group::Transactions;
 
 const fn row(name: &'static str, arity: i32, flags: u32, run: Handler) -> Command {
@@ -25,14 +27,12 @@ pub const COMMANDS: &[Command] = &[
         "O(N), when N is the number of queued commands",
         "Drops the queued commands of a transaction.",
     ),
-    row("exec", 1, flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::SKIP_SLOWLOG, exec)
-        .placed(|_, client, _| client.exec_needs())
-        .docs(
-            GROUP,
-            "1.2.0",
-            "Depends on commands in the transaction",
-            "Runs the queued commands of a transaction, all at one instant.",
-        ),
+    row("exec", 1, EXEC, exec).placed(|_, client, _| client.exec_needs()).docs(
+        GROUP,
+        "1.2.0",
+        "Depends on commands in the transaction",
+        "Runs the queued commands of a transaction, all at one instant.",
+    ),
     row("multi", 1, ALWAYS | flag::FAST, multi).docs(
         GROUP,
         "1.2.0",
@@ -144,8 +144,7 @@ fn has_changed(watch: &Watch, ctx: &mut CommandCtx<'_>) -> bool {
     for (db, name) in &watch.keys {
         let key = ctx.keyspace.key(name);
         ctx.keyspace.of(&key).holds(*db, &key);
-        let owner = ctx.keyspace.owner(&key);
-        ctx.keyspace.share_mut(owner).dirty_watchers();
     }
+    ctx.keyspace.settle(ctx.shard);
     watch.is_dirty()
 }

@@ -31,23 +31,14 @@ impl Core {
     ) -> bool {
         let command = entry.command;
         let (read, blocking) = (command.is(flag::READONLY), command.is(flag::BLOCKING));
-        let in_order = client.waiting.iter().all(|waiting| match waiting {
-            Waiting::Remote { shard: other, read: other_read, .. } => {
-                usize::from(*other) == shard || (read && *other_read)
-            }
-            Waiting::Blocked { .. } => false,
-            Waiting::Ready(_) => true,
-        });
-        let is_blocked = client.waiting.back().is_some_and(|last| {
-            matches!(last, Waiting::Blocked { .. } | Waiting::Remote { blocking: true, .. })
-        });
         if client.output_len() > super::OUTPUT_PAUSE_BYTES {
             client.stall = Some(Stall::Room);
             return false;
         }
         let has_room =
             client.waiting.len() < WAITING_MAX && self.state.under_way[shard] < REQUESTS_MAX;
-        if !has_room || is_blocked || !(in_order || self.state.hot.relaxed_order) {
+        let relaxed = self.state.hot.relaxed_order;
+        if !has_room || !client.may_overtake(shard, read, relaxed) {
             client.stall = Some(Stall::Answers);
             return false;
         }

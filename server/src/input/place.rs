@@ -1,11 +1,11 @@
 //! Where a request runs: here, on the shard that owns its keys, or here once shares of other shards
 //! have come.
 
-use super::Core;
+use super::{Core, OUTPUT_PAUSE_BYTES};
 use crate::command::args::Args;
 use crate::command::spec::{Command, flag, key_flag};
 use crate::command::table::Entry;
-use crate::conn::Client;
+use crate::conn::{Client, ReplyMode};
 use crate::keyspace::{Keyspace, ShardSet, shard_of};
 
 /// The shares that a request works on.
@@ -140,11 +140,13 @@ impl Core {
         };
         if !client.waiting.is_empty() {
             let is_plain = needs == Needs::One(own)
+                && client.reply_mode == ReplyMode::On
+                && client.output_len() <= OUTPUT_PAUSE_BYTES
                 && missing.is_none()
                 && entry.command.survey.is_none()
                 && !entry.command.is(flag::HOME | flag::BLOCKING);
             let read = entry.command.is(flag::READONLY);
-            if is_plain && client.may_overtake(read, self.state.hot.relaxed_order) {
+            if is_plain && client.may_overtake(own, read, self.state.hot.relaxed_order) {
                 self.keyspace.select(own);
                 return Place::HereInLine;
             }

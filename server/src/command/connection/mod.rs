@@ -32,6 +32,11 @@ const fn row(name: &'static str, arity: i32, flags: u32, run: Handler) -> Comman
     Command::new(name, arity, flags, run).acl(acl::CONNECTION)
 }
 
+/// A row of CLIENT.
+const fn about_client(name: &'static str, arity: i32, flags: u32, run: Handler) -> Command {
+    row(name, arity, flags | flag::KEEPS_CACHING, run)
+}
+
 /// The rows of this family.
 pub const COMMANDS: &[Command] = &[
     row("auth", -2, OPENING, auth::auth).docs(
@@ -83,46 +88,46 @@ pub const COMMANDS: &[Command] = &[
 
 /// The subcommands of CLIENT.
 const CLIENT: &[Command] = &[
-    row("caching", 3, OWN, tracking::caching).docs(
+    about_client("caching", 3, OWN, tracking::caching).docs(
         CONNECTION,
         "6.0.0",
         "O(1)",
         "Says whether the keys of the next command are tracked.",
     ),
-    row("getname", 2, OWN, client::getname).docs(
+    about_client("getname", 2, OWN, client::getname).docs(
         CONNECTION,
         "2.6.9",
         "O(1)",
         "Answers the name that the connection was given.",
     ),
-    row("getredir", 2, OWN, tracking::getredir).docs(
+    about_client("getredir", 2, OWN, tracking::getredir).docs(
         CONNECTION,
         "6.0.0",
         "O(1)",
         "Answers which connection hears of changed keys instead.",
     ),
-    row("help", 2, ALWAYS, client::help).docs(
+    about_client("help", 2, ALWAYS, client::help).docs(
         CONNECTION,
         "5.0.0",
         "O(1)",
         "Lists the subcommands.",
     ),
-    row("id", 2, OWN, client::id).docs(
+    about_client("id", 2, OWN, client::id).docs(
         CONNECTION,
         "5.0.0",
         "O(1)",
         "Answers the number of the connection, which no other will ever have.",
     ),
-    row("info", 2, OWN, list::info)
+    about_client("info", 2, OWN, list::info)
         .docs(CONNECTION, "6.2.0", "O(1)", "Describes the connection in one line.")
         .tips(VARYING),
-    row("kill", -3, OPERATOR, kill::kill).surveyed(kill::survey).docs(
+    about_client("kill", -3, OPERATOR, kill::kill).surveyed(kill::survey).docs(
         CONNECTION,
         "2.4.0",
         "O(N) where N is the number of client connections",
         "Closes connections that match an address or filters.",
     ),
-    row("list", -2, OPERATOR, list::list)
+    about_client("list", -2, OPERATOR, list::list)
         .surveyed(list::survey)
         .docs(
             CONNECTION,
@@ -131,31 +136,31 @@ const CLIENT: &[Command] = &[
             "Describes the open connections, one a line.",
         )
         .tips(VARYING),
-    row("no-evict", 3, OPERATOR, client::no_evict).docs(
+    about_client("no-evict", 3, OPERATOR, client::no_evict).docs(
         CONNECTION,
         "7.0.0",
         "O(1)",
         "Exempts the connection from being closed for its memory.",
     ),
-    row("no-touch", 3, OWN, client::no_touch).docs(
+    about_client("no-touch", 3, OWN, client::no_touch).docs(
         CONNECTION,
         "7.2.0",
         "O(1)",
         "Makes the connection's commands leave no trace in how recently keys were used.",
     ),
-    row("pause", -3, OPERATOR, pause::pause).surveyed(pause::survey_pause).docs(
+    about_client("pause", -3, OPERATOR, pause::pause).surveyed(pause::survey_pause).docs(
         CONNECTION,
         "3.0.0",
         "O(1)",
         "Stops commands for a while, all or those that write.",
     ),
-    row("reply", 3, OWN, client::reply).docs(
+    about_client("reply", 3, OWN, client::reply).docs(
         CONNECTION,
         "3.2.0",
         "O(1)",
         "Turns the replies to the connection off, on, or off for one command.",
     ),
-    row("setinfo", 4, OWN, client::setinfo)
+    about_client("setinfo", 4, OWN, client::setinfo)
         .docs(
             CONNECTION,
             "7.2.0",
@@ -163,28 +168,28 @@ const CLIENT: &[Command] = &[
             "Notes which client library, in which version, is at the other end.",
         )
         .tips(EACH_NODE),
-    row("setname", 3, OWN, client::setname)
+    about_client("setname", 3, OWN, client::setname)
         .docs(CONNECTION, "2.6.9", "O(1)", "Gives the connection a name.")
         .tips(EACH_NODE),
-    row("tracking", -3, OWN, tracking::tracking).docs(
+    about_client("tracking", -3, OWN, tracking::tracking).docs(
         CONNECTION,
         "6.0.0",
         "O(1). Some options may introduce additional complexity.",
         "Has the connection told of changes of keys that it has read.",
     ),
-    row("trackinginfo", 2, OWN, tracking::trackinginfo).docs(
+    about_client("trackinginfo", 2, OWN, tracking::trackinginfo).docs(
         CONNECTION,
         "6.2.0",
         "O(1)",
         "Shows how the connection is told of changed keys.",
     ),
-    row("unblock", -3, OPERATOR, pause::unblock).surveyed(pause::survey_unblock).docs(
+    about_client("unblock", -3, OPERATOR, pause::unblock).surveyed(pause::survey_unblock).docs(
         CONNECTION,
         "5.0.0",
         "O(log N) where N is the number of client connections",
         "Lets a blocked client go on.",
     ),
-    row("unpause", 2, OPERATOR, pause::unpause).surveyed(pause::survey_unpause).docs(
+    about_client("unpause", 2, OPERATOR, pause::unpause).surveyed(pause::survey_unpause).docs(
         CONNECTION,
         "6.2.0",
         "O(N) Where N is the number of paused clients",

@@ -18,12 +18,7 @@ fn parse_pause(args: Args<'_>) -> Result<(u64, bool), CommandError> {
         }
         _ => return Err(crate::command::error::SYNTAX),
     };
-    let timeout = encodings::integer::parse_i64(args.get(2));
-    let timeout =
-        timeout.ok_or(CommandError::new("ERR timeout is not an integer or out of range"))?;
-    let timeout =
-        u64::try_from(timeout).map_err(|_| CommandError::new("ERR timeout is negative"))?;
-    Ok((timeout, all))
+    Ok((args.timeout_ms(2)?, all))
 }
 
 pub(super) fn pause(ctx: &mut CommandCtx<'_>) -> CommandResult {

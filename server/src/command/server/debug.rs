@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::{Partition, SetCondition, SetOptions};
 
 use super::digest;
-use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::dispatch::{CommandCtx, CommandResult, subcommand_syntax};
 use crate::command::error::{CommandError, NO_SUCH_KEY, NOT_AN_INTEGER};
 use crate::resp::Protocol;
 
@@ -104,14 +104,9 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
             3,
         )
         | (b"replybuffer", 4) => ctx.reply.ok(),
-        _ => return Err(unknown(ctx.args.get(1))),
+        _ => return Err(subcommand_syntax(ctx)),
     }
     Ok(())
-}
-
-fn unknown(word: &[u8]) -> CommandError {
-    let before = "ERR unknown subcommand or wrong number of arguments for '";
-    CommandError::naming(before, word, "'. Try DEBUG HELP.")
 }
 
 fn sleep(ctx: &mut CommandCtx<'_>) {

@@ -34,7 +34,7 @@ const SHARDS_REPORT: &[&str] =
 
 fn wait(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let replicas = ctx.args.integer(1)?;
-    let timeout_ms = timeout(ctx.args.get(2))?;
+    let timeout_ms = ctx.args.timeout_ms(2)?;
     // No replica can be attached yet.
     if replicas <= 0 || !ctx.may_block() {
         ctx.reply.integer(0);
@@ -44,14 +44,6 @@ fn wait(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let on_timeout = b":0\r\n".to_vec();
     ctx.block(Blocked { claim: Claim::default(), until_ms, on_timeout });
     Ok(())
-}
-
-/// A timeout in milliseconds.
-fn timeout(text: &[u8]) -> Result<u64, CommandError> {
-    let number = encodings::integer::parse_i64(text);
-    let number =
-        number.ok_or(CommandError::new("ERR timeout is not an integer or out of range"))?;
-    u64::try_from(number).map_err(|_| CommandError::new("ERR timeout is negative"))
 }
 
 const fn row(name: &'static str, arity: i32, flags: u32, run: Handler) -> Command {

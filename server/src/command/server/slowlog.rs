@@ -1,6 +1,6 @@
 //! SLOWLOG: the last commands that took long.
 
-use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::dispatch::{CommandCtx, CommandResult, subcommand_syntax};
 use crate::command::error::CommandError;
 
 /// Entries that GET shows without a count.
@@ -35,10 +35,7 @@ pub(super) fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
             -1 => usize::MAX,
             count => usize::try_from(count).map_err(|_| BAD_COUNT)?,
         },
-        _ => {
-            let before = "ERR unknown subcommand or wrong number of arguments for '";
-            return Err(CommandError::naming(before, ctx.args.get(1), "'. Try SLOWLOG HELP."));
-        }
+        _ => return Err(subcommand_syntax(ctx)),
     };
     let slow_log = ctx.shard.process.slow_log();
     let count = count.min(slow_log.entries().len());
