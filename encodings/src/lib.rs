@@ -10,6 +10,8 @@ pub mod float80;
 pub mod glob;
 pub mod integer;
 mod literal;
+pub mod intset;
+pub mod listpack;
 pub mod lzf;
 pub mod rdb;
 

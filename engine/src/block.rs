@@ -9,7 +9,7 @@
 //! [slack  1]       blocks above 160 bytes
 //! [expire 5]       milliseconds since 2020, little endian; or 0xff x 5 and the time as i64 (13 bytes)
 //! key              the bytes; a key outside: its index u32 and its hash u64
-//! value            the bytes; a value outside: its index u32
+//! value            the bytes; a value outside: its index u32; a big collection: its index u32
 //! [slack]          unused bytes at the end, so that the value's length needs no field
 //! ```
 //!
@@ -20,17 +20,28 @@
 
 mod view;
 
-pub(crate) use view::{Head, View, has_expire, holds_key, is_large};
+pub(crate) use view::{Head, View, has_expire, holds_key, is_of, keeps_outside};
 
 use view::read_long;
 
 use crate::slab::{BLOCK_BYTES_MIN, FINE_BYTES_MAX, block_bytes_for};
 
-/// What a client sees a value as.
+/// What a client sees a value as. The number is what the block stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum ValueType {
     /// Bytes, an integer, a bitmap.
-    String,
+    String = 0,
+    /// Elements in an order of the client's.
+    List = 1,
+    /// Members, each once.
+    Set = 2,
+    /// Fields with values.
+    Hash = 3,
+    /// Members with scores, in their order.
+    SortedSet = 4,
+    /// Entries in the order of their ids.
+    Stream = 5,
 }
 
 impl ValueType {
@@ -38,7 +49,18 @@ impl ValueType {
     pub fn name(self) -> &'static str {
         match self {
             ValueType::String => "string",
+            ValueType::List => "list",
+            ValueType::Set => "set",
+            ValueType::Hash => "hash",
+            ValueType::SortedSet => "zset",
+            ValueType::Stream => "stream",
         }
+    }
+
+    /// The type with this number.
+    pub(crate) fn from_number(number: u8) -> Option<ValueType> {
+        use ValueType::{Hash, List, Set, SortedSet, Stream, String};
+        [String, List, Set, Hash, SortedSet, Stream].get(usize::from(number)).copied()
     }
 }
 
@@ -46,28 +68,90 @@ impl ValueType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Encoding {
-    /// Bytes as they were set.
+    /// A string's bytes as they were set; a collection's listpack.
     Bytes = 0,
-    /// Bytes that a command changed in place.
+    /// A string's bytes that a command changed in place.
     Raw = 1,
-    /// An integer, little endian, in as few of 1, 2, 4 and 8 bytes as hold it.
+    /// An integer, little endian, in as few of 1, 2, 4 and 8 bytes as hold it; a set's intset.
     Int = 2,
-    /// The value lies outside the slabs.
+    /// What is like [`Encoding::Bytes`] lies outside the slabs.
     Large = 3,
+    /// A set's intset lies outside the slabs.
+    LargeInt = 4,
+    /// A collection's rows with times; see `packed.rs`.
+    Timed = 5,
+    /// What is like [`Encoding::Timed`] lies outside the slabs.
+    LargeTimed = 6,
+    /// A collection with an index of its own; see `big.rs`.
+    Big = 7,
 }
 
 impl Encoding {
+    #[inline]
     fn from_flags(flags: u8) -> Encoding {
         match flags >> ENCODING_SHIFT & 7 {
             0 => Encoding::Bytes,
             1 => Encoding::Raw,
             2 => Encoding::Int,
             3 => Encoding::Large,
-            _ => unreachable!("no block is written with another encoding"),
+            4 => Encoding::LargeInt,
+            5 => Encoding::Timed,
+            6 => Encoding::LargeTimed,
+            _ => Encoding::Big,
+        }
+    }
+
+    /// The value lies among the large ones.
+    #[inline]
+    pub(crate) fn is_large(self) -> bool {
+        matches!(self, Encoding::Large | Encoding::LargeInt | Encoding::LargeTimed)
+    }
+
+    /// The encoding of the same bytes in the block, or outside of it.
+    pub(crate) fn placed(self, outside: bool) -> Encoding {
+        match (self, outside) {
+            (Encoding::Bytes | Encoding::Raw | Encoding::Large, true) => Encoding::Large,
+            (Encoding::Int | Encoding::LargeInt, true) => Encoding::LargeInt,
+            (Encoding::Timed | Encoding::LargeTimed, true) => Encoding::LargeTimed,
+            (Encoding::Large, false) => Encoding::Bytes,
+            (Encoding::LargeInt, false) => Encoding::Int,
+            (Encoding::LargeTimed, false) => Encoding::Timed,
+            (other, _) => other,
         }
     }
 }
 
+/// Type and encoding of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) value_type: ValueType,
+    pub(crate) encoding: Encoding,
+}
+
+impl Form {
+    pub(crate) const fn new(value_type: ValueType, encoding: Encoding) -> Form {
+        Form { value_type, encoding }
+    }
+
+    pub(crate) const fn string(encoding: Encoding) -> Form {
+        Form::new(ValueType::String, encoding)
+    }
+
+    /// The bits that a block's flags hold.
+    #[inline]
+    pub(crate) const fn bits(self) -> u8 {
+        self.value_type as u8 | (self.encoding as u8) << ENCODING_SHIFT
+    }
+
+    /// What such bits stand for; `None` for a type that there is not.
+    pub(crate) fn from_bits(bits: u8) -> Option<Form> {
+        let value_type = ValueType::from_number(bits & TYPE_MASK)?;
+        Some(Form { value_type, encoding: Encoding::from_flags(bits) })
+    }
+}
+
+const TYPE_MASK: u8 = 7;
+const FORM_MASK: u8 = 0x3f;
 const ENCODING_SHIFT: u32 = 3;
 const HAS_EXPIRE: u8 = 1 << 6;
 const STAMP_AT: usize = 1;
@@ -95,7 +179,7 @@ pub(crate) enum KeyPart<'a> {
 /// All that goes into a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content<'a> {
-    pub(crate) encoding: Encoding,
+    pub(crate) form: Form,
     pub(crate) stamp: u32,
     pub(crate) expire_at: Option<u64>,
     pub(crate) key: KeyPart<'a>,
@@ -149,7 +233,7 @@ pub(crate) fn write(block: &mut [u8], content: &Content<'_>) {
 /// Writes all but the value, of which only the length counts, and says where the value starts.
 pub(crate) fn write_head(block: &mut [u8], content: &Content<'_>, value_len: usize) -> usize {
     let slack = block.len() - bytes_for(content.key, content.expire_at, value_len);
-    block[0] = (content.encoding as u8) << ENCODING_SHIFT;
+    block[0] = content.form.bits();
     set_stamp(block, content.stamp);
     let mut at = HEADER_BYTES;
     let key_len = content.key.bytes();
@@ -222,7 +306,7 @@ pub(crate) fn set_stamp(block: &mut [u8], stamp: u32) {
 /// Puts another value into a block whose key and time stay; false, and nothing changed, when its
 /// class would change.
 #[inline]
-pub(crate) fn overwrite_value(block: &mut [u8], encoding: Encoding, value: &[u8]) -> bool {
+pub(crate) fn overwrite_value(block: &mut [u8], form: Form, value: &[u8]) -> bool {
     let view = View::of(block);
     let (value_at, used) = (view.value_at, view.value_at + value.len());
     // Just above 160 bytes the slack byte may be what keeps the block in its class.
@@ -231,7 +315,7 @@ pub(crate) fn overwrite_value(block: &mut [u8], encoding: Encoding, value: &[u8]
         return false;
     }
     let slack = block.len() - used;
-    block[0] = block[0] & !(7 << ENCODING_SHIFT) | (encoding as u8) << ENCODING_SHIFT;
+    block[0] = block[0] & !FORM_MASK | form.bits();
     if block.len() == BLOCK_BYTES_MIN {
         block[LENS_AT] = block[LENS_AT] & 0xf0 | value.len() as u8;
     } else if block.len() > FINE_BYTES_MAX {

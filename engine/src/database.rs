@@ -79,16 +79,17 @@ impl Tables {
         }
     }
 
-    /// Calls `f` with the block of every key that has this mark and an expire time.
+    /// Calls `f` with the block of every key that has this mark and each time that the key stands in
+    /// the expire index with: its own, and the earliest of its members.
     pub(crate) fn each_marked(&self, heap: &Heap, mark: u32, mut f: impl FnMut(BlockRef, u64)) {
         let (Some(table), low, bits) = self.of_mark(mark) else { return };
         table.each_with_low_bits(&heap.slabs, low, bits, |block| {
             let bytes = heap.slabs.block(block);
             let hash = hash_of(bytes, heap.seed) as u32;
             if (hash ^ low) << (32 - bits) == 0
-                && let Some(at_ms) = heap.view(block).expire_at()
             {
-                f(block, at_ms);
+                let own = heap.view(block).expire_at();
+                own.into_iter().chain(heap.members_time(block)).for_each(|at_ms| f(block, at_ms));
             }
         });
     }
@@ -99,6 +100,8 @@ pub(crate) struct Database {
     pub(crate) tables: Tables,
     pub(crate) expires: ExpireIndex,
     pub(crate) len: usize,
+    /// Keys that have members with times, each with a record in `expires` for them.
+    pub(crate) with_timed_members: usize,
     slot_bytes: IndexBytes,
 }
 
@@ -108,6 +111,7 @@ impl Database {
             tables: Tables::new(hash_slots),
             expires: ExpireIndex::default(),
             len: 0,
+            with_timed_members: 0,
             slot_bytes: IndexBytes::default(),
         }
     }

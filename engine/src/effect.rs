@@ -5,8 +5,12 @@
 //! absolute and random choices are made. Replaying effects in order into an empty partition gives the
 //! same keys, values and times.
 
+mod change;
 mod codec;
 
+pub use change::{Change, End, Event, Strings};
+
+use crate::block::{Form, ValueType};
 use crate::error::Corrupt;
 
 /// Why a key went away.
@@ -25,14 +29,28 @@ pub enum DeleteCause {
     Renamed = 4,
 }
 
-/// How a value came under a key that is not its own.
+/// How a whole value came under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Origin {
     /// RENAME from another partition.
-    Rename = 0,
+    Rename,
     /// COPY from another partition.
-    Copy = 1,
+    Copy,
+    /// RESTORE.
+    Restore,
+    /// A command computed it; its event.
+    Command(Event),
+}
+
+/// How the bytes of a whole value are packed in an effect: as a small value of its type is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedForm(pub(crate) Form);
+
+impl PlacedForm {
+    /// The type of the value.
+    pub fn value_type(self) -> ValueType {
+        self.0.value_type
+    }
 }
 
 /// One change of the keyspace. Keys and values are borrowed; times are milliseconds since 1970.
@@ -71,17 +89,18 @@ pub enum Effect<'a> {
     Rename { db: u32, from: &'a [u8], to: &'a [u8], replaced: bool },
     /// A second key has the same value and time.
     Copy { db: u32, from: &'a [u8], to_db: u32, to: &'a [u8], replaced: bool },
-    /// The key holds a value that came from another partition, with its time; `raw` tells a string
-    /// that stays bytes even where it spells an integer.
+    /// The key holds this whole value now, with this time.
     Place {
         db: u32,
         key: &'a [u8],
+        form: PlacedForm,
         value: &'a [u8],
-        raw: bool,
         expire_at: Option<u64>,
         replaced: bool,
         origin: Origin,
     },
+    /// A collection changed, or was made; one that is empty then is deleted by an effect of its own.
+    Change { db: u32, key: &'a [u8], event: Event, change: Change<'a> },
     /// The key is in another database.
     Move { db: u32, key: &'a [u8], to_db: u32 },
     /// A database is empty.
@@ -110,6 +129,7 @@ impl<'a> Effect<'a> {
             | Effect::Expire { db, key, .. }
             | Effect::Persist { db, key }
             | Effect::Place { db, key, .. }
+            | Effect::Change { db, key, .. }
             | Effect::Delete { db, key, .. } => (Some((db, key)), None),
             Effect::Rename { db, from, to, .. } => (Some((db, from)), Some((db, to))),
             Effect::Copy { to_db, to, .. } => (Some((to_db, to)), None),

@@ -1,7 +1,10 @@
-//! Where keys and values live: slab blocks and, for what does not fit one, large values.
+//! Where keys and values live: slab blocks and, for what does not fit one, large values and big
+//! collections.
 
+use crate::big::{Big, Bigs};
 use crate::block::{Encoding, KeyPart, View, holds_key};
 use crate::large::Larges;
+use crate::packed;
 use crate::slab::{BlockRef, Slabs};
 use crate::string::StringValue;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -10,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub(crate) struct Heap {
     pub(crate) slabs: Slabs,
     pub(crate) larges: Larges,
+    pub(crate) bigs: Bigs,
     /// Seed of the key hash.
     pub(crate) seed: u64,
 }
@@ -40,8 +44,8 @@ impl Heap {
     pub(crate) fn string(&self, view: View<'_>) -> StringRef {
         match view.encoding() {
             Encoding::Int => StringRef::Int(view.int()),
-            Encoding::Large => StringRef::Large(view.large_index()),
-            Encoding::Bytes | Encoding::Raw => StringRef::Inline,
+            Encoding::Large => StringRef::Large(view.outside_index()),
+            _ => StringRef::Inline,
         }
     }
 
@@ -56,18 +60,76 @@ impl Heap {
         }
     }
 
+    /// The bytes of a value that is not big: those in the block, or those outside.
+    #[inline]
+    pub(crate) fn packed_bytes(&self, block: BlockRef) -> &[u8] {
+        let view = self.view(block);
+        if view.encoding().is_large() {
+            return self.larges.bytes(view.outside_index());
+        }
+        view.value()
+    }
+
+    /// Takes the collection at an index out, lets `f` change it, and puts it back.
+    pub(crate) fn with_big<R>(
+        &mut self,
+        index: u32,
+        f: impl FnOnce(&mut Big, &mut Heap) -> R,
+    ) -> R {
+        let mut big = self.bigs.take(index);
+        let answer = f(&mut big, self);
+        self.bigs.give(index, big);
+        answer
+    }
+
+    /// Where a key stands in its database's expire index because of its members' times.
+    #[inline]
+    pub(crate) fn members_time(&self, block: BlockRef) -> Option<u64> {
+        let view = self.view(block);
+        match view.encoding() {
+            Encoding::Timed | Encoding::LargeTimed => packed::earliest(self.packed_bytes(block)),
+            Encoding::Big => self.bigs.at(view.outside_index()).recorded(),
+            _ => None,
+        }
+    }
+
+    /// Frees what a block keeps outside.
+    pub(crate) fn free_outside(&mut self, outside: Outside) {
+        match outside {
+            Outside::Nothing => {}
+            Outside::Large(index) => self.larges.remove(index),
+            Outside::Big(index) => self.bigs.remove(index),
+        }
+    }
+
     /// Frees a block and what it keeps outside.
     pub(crate) fn free(&mut self, block: BlockRef) {
         let view = self.view(block);
-        let value = (view.encoding() == Encoding::Large).then(|| view.large_index());
-        let key = match view.key() {
-            KeyPart::Inline(_) => None,
-            KeyPart::Outside { index, .. } => Some(index),
-        };
-        for index in value.into_iter().chain(key) {
+        let value = Outside::of(view);
+        if let KeyPart::Outside { index, .. } = view.key() {
             self.larges.remove(index);
         }
+        self.free_outside(value);
         self.slabs.free(block);
+    }
+}
+
+/// What lies outside of a block because of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outside {
+    Nothing,
+    Large(u32),
+    Big(u32),
+}
+
+impl Outside {
+    #[inline]
+    pub(crate) fn of(view: View<'_>) -> Outside {
+        match view.encoding() {
+            Encoding::Big => Outside::Big(view.outside_index()),
+            encoding if encoding.is_large() => Outside::Large(view.outside_index()),
+            _ => Outside::Nothing,
+        }
     }
 }
 
@@ -85,16 +147,5 @@ pub(crate) fn hash_of(block: &[u8], seed: u64) -> u64 {
     match View::of(block).key() {
         KeyPart::Inline(key) => xxh3_64_with_seed(key, seed),
         KeyPart::Outside { hash, .. } => hash,
-    }
-}
-
-/// Calls `f` with the index of everything that a block keeps outside.
-pub(crate) fn outside_of(block: &[u8], mut f: impl FnMut(u32)) {
-    let view = View::of(block);
-    if view.encoding() == Encoding::Large {
-        f(view.large_index());
-    }
-    if let KeyPart::Outside { index, .. } = view.key() {
-        f(index);
     }
 }

@@ -1,15 +1,16 @@
 //! Keys, whatever they hold: deleting, timing, renaming, walking.
 
-use crate::block::{Content, Encoding, ValueType, View, bytes_for, write_head};
+use crate::block::{Content, Encoding, Form, KeyPart, ValueType, View, bytes_for, write_head};
+use crate::collection::encoding_name;
 use crate::database::{Database, Tables};
-use crate::effect::{DeleteCause, Effect, Origin};
+use crate::effect::{DeleteCause, Effect, Origin, PlacedForm};
 use crate::error::OpError;
-use crate::heap::StringRef;
+use crate::heap::Outside;
 use crate::key::Key;
 use crate::partition::{Look, Partition};
 use crate::slab::BlockRef;
-use crate::store::{NewValue, fits_inline};
-use crate::string::{StringValue, encoding_name};
+use crate::store::fits_inline;
+use crate::string::StringValue;
 use crate::table::Entry;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -26,9 +27,8 @@ pub enum Transfer {
 
 /// A value on its way from another partition.
 pub(crate) struct Placed<'a> {
+    pub(crate) form: Form,
     pub(crate) value: &'a [u8],
-    /// Stays bytes, even where it spells an integer.
-    pub(crate) raw: bool,
     pub(crate) expire_at: Option<u64>,
 }
 
@@ -45,7 +45,12 @@ impl Partition {
 
     /// Keys of a database that have a time.
     pub fn expires_len(&self, db: usize) -> usize {
-        self.databases[db].expires.len()
+        self.databases[db].expires.len() - self.databases[db].with_timed_members
+    }
+
+    /// Keys of a database that have members or fields with times.
+    pub fn with_timed_members_len(&self, db: usize) -> usize {
+        self.databases[db].with_timed_members
     }
 
     /// Deletes a key; false without it.
@@ -109,9 +114,16 @@ impl Partition {
         let table = self.databases[db].tables.get(key.slot)?;
         let index = table.bytes().div_ceil(table.len());
         let bytes = self.heap.slabs.block(entry.block);
-        let mut outside = 0;
-        crate::heap::outside_of(bytes, |index| outside += self.heap.larges.capacity(index));
-        let record = if View::of(bytes).expire_at().is_some() { 5 } else { 0 };
+        let view = View::of(bytes);
+        let mut outside = match Outside::of(view) {
+            Outside::Nothing => 0,
+            Outside::Large(index) => self.heap.larges.capacity(index),
+            Outside::Big(index) => self.heap.bigs.memory_bytes_of(&self.heap, index),
+        };
+        if let KeyPart::Outside { index, .. } = view.key() {
+            outside += self.heap.larges.capacity(index);
+        }
+        let record = if view.expire_at().is_some() { 5 } else { 0 };
         Some(bytes.len() + index + record + outside)
     }
 
@@ -193,7 +205,7 @@ impl Partition {
         room[..old.len()].copy_from_slice(old);
         let view = View::of(&room[..old.len()]);
         let content = Content {
-            encoding: view.encoding(),
+            form: view.form(),
             stamp: view.stamp(),
             expire_at,
             key: key.unwrap_or(view.key()),
@@ -226,10 +238,12 @@ impl Partition {
             return Ok(Transfer::Done);
         }
         let expire_at = self.heap.view(source.block).expire_at();
+        let members = self.heap.members_time(source.block);
         self.put_copy(source, db, to, target, expire_at)?;
         // Placing the target may have moved the source's entry.
         let source = self.find(db, from).expect("the source is still there");
         self.retime(db, from, expire_at, None);
+        self.retime_members(db, from, members, None);
         self.unlink(db, from, source);
         self.free_but_value(source.block);
         self.effects.report(&Effect::Rename {
@@ -253,8 +267,10 @@ impl Partition {
             return Ok(self.link(db, key, block).inspect_err(|_| self.heap.slabs.free(block))?);
         };
         let old_expire = self.heap.view(target.block).expire_at();
+        let old_members = self.heap.members_time(target.block);
         self.databases[db].tables.get_mut(key.slot).replace(&mut self.heap.slabs, target, block);
         self.retime(db, key, old_expire, None);
+        self.retime_members(db, key, old_members, None);
         self.heap.free(target.block);
         Ok(())
     }
@@ -291,20 +307,12 @@ impl Partition {
         }
         let view = self.heap.view(source.block);
         let expire_at = view.expire_at();
-        let large = match self.heap.string(view) {
-            StringRef::Large(index) => Some(self.copy_large(index)?),
-            _ => None,
-        };
-        let copied = match large {
-            Some(index) => {
-                self.store(to_db, to, target, NewValue::Large(index), expire_at).map(drop)
-            }
-            None => self.put_copy(source, to_db, to, target, expire_at),
-        };
-        if let (Err(_), Some(index)) = (copied, large) {
-            self.heap.larges.remove(index);
+        if Outside::of(view) == Outside::Nothing {
+            self.put_copy(source, to_db, to, target, expire_at)?;
+        } else {
+            let (form, value) = self.heap.pack(source.block);
+            self.store_value(to_db, to, target, form, &value, expire_at)?;
         }
-        copied?;
         self.effects.report(&Effect::Copy {
             db: db as u32,
             from: from.bytes,
@@ -337,17 +345,23 @@ impl Partition {
             return Ok(Transfer::TargetExists);
         }
         let view = self.heap.view(source.block);
-        let (raw, expire_at) = (view.encoding() == Encoding::Raw, view.expire_at());
-        self.heap.string_value(source.block).with_text(|value| {
-            target.place_value(to_db, to, &Placed { value, raw, expire_at }, origin)
-        })?;
+        let expire_at = view.expire_at();
+        if view.form() == Form::string(Encoding::Int) {
+            let form = Form::string(Encoding::Bytes);
+            self.heap.string_value(source.block).with_text(|value| {
+                target.place_value(to_db, to, &Placed { form, value, expire_at }, origin)
+            })?;
+        } else {
+            let (form, value) = self.heap.pack(source.block);
+            target.place_value(to_db, to, &Placed { form, value: &value, expire_at }, origin)?;
+        }
         if origin == Origin::Rename {
             self.delete_entry(db, from, source, DeleteCause::Renamed);
         }
         Ok(Transfer::Done)
     }
 
-    /// Stores a value that came from another partition.
+    /// Stores a whole value that was packed elsewhere.
     pub(crate) fn place_value(
         &mut self,
         db: usize,
@@ -355,19 +369,14 @@ impl Partition {
         placed: &Placed<'_>,
         origin: Origin,
     ) -> Result<(), OpError> {
-        let Placed { value, raw, expire_at } = *placed;
+        let Placed { form, value, expire_at } = *placed;
         let old = self.lookup(db, key, Look::Silent);
-        if raw && fits_inline(key, value.len()) {
-            self.put(db, key, old, Encoding::Raw, value, expire_at)?;
-        } else {
-            let value = if raw { NewValue::Bytes(value) } else { NewValue::parse(value) };
-            self.store(db, key, old, value, expire_at)?;
-        }
+        self.store_value(db, key, old, form, value, expire_at)?;
         self.effects.report(&Effect::Place {
             db: db as u32,
             key: key.bytes,
+            form: PlacedForm::of(form),
             value,
-            raw,
             expire_at,
             replaced: old.is_some(),
             origin,
@@ -387,8 +396,8 @@ impl Partition {
     ) -> Result<(), OpError> {
         if !fits_inline(to, self.heap.view(source.block).value().len()) {
             // It fitted beside a shorter key.
-            let text = self.inline_text(source.block);
-            return self.store(to_db, to, target, NewValue::Bytes(&text), expire_at).map(drop);
+            let (form, value) = self.heap.pack(source.block);
+            return self.store_value(to_db, to, target, form, &value, expire_at);
         }
         let key_part = self.key_part(to)?;
         let placed = self
@@ -398,12 +407,10 @@ impl Partition {
             self.drop_key_part(key_part);
         } else {
             self.retime(to_db, to, None, expire_at);
+            let placed = self.find(to_db, to).expect("it was placed");
+            self.retime_members(to_db, to, None, self.heap.members_time(placed.block));
         }
         placed
-    }
-
-    fn copy_large(&mut self, index: u32) -> Result<u32, OpError> {
-        Ok(self.heap.larges.duplicate(index)?)
     }
 
     /// Moves a key to another database, where it must not exist.
@@ -423,10 +430,13 @@ impl Partition {
             return Ok(Transfer::TargetExists);
         }
         let expire_at = self.heap.view(entry.block).expire_at();
+        let members = self.heap.members_time(entry.block);
         self.link(to_db, key, entry.block)?;
         self.retime(db, key, expire_at, None);
+        self.retime_members(db, key, members, None);
         self.unlink(db, key, entry);
         self.retime(to_db, key, None, expire_at);
+        self.retime_members(to_db, key, None, members);
         let (db, to_db) = (db as u32, to_db as u32);
         self.effects.report(&Effect::Move { db, key: key.bytes, to_db });
         Ok(Transfer::Done)
@@ -506,14 +516,23 @@ impl Partition {
         hash.update(&(key.len() as u64).to_le_bytes());
         hash.update(key);
         hash.update(&view.expire_at().unwrap_or(u64::MAX).to_le_bytes());
-        self.heap.string_value(block).with_text(|text| hash.update(text));
+        hash.update(&self.digest_block(block).to_le_bytes());
         hash.digest()
     }
 
     /// A number that two keys share when they hold the same value; `None` without the key.
     pub fn digest_value(&mut self, db: usize, key: &Key<'_>) -> Option<u64> {
         let entry = self.lookup(db, key, Look::Silent)?;
-        let value: StringValue<'_> = self.heap.string_value(entry.block);
-        Some(value.with_text(xxh3_64))
+        Some(self.digest_block(entry.block))
+    }
+
+    fn digest_block(&self, block: BlockRef) -> u64 {
+        let value_type = self.heap.view(block).value_type();
+        if value_type == ValueType::String {
+            let value: StringValue<'_> = self.heap.string_value(block);
+            return value.with_text(xxh3_64);
+        }
+        let (form, bytes) = self.heap.pack(block);
+        crate::collection::digest(form, &bytes)
     }
 }

@@ -67,13 +67,6 @@ impl Larges {
         Ok(self.add(Large::new(len, parts)?))
     }
 
-    /// Stores a value a second time.
-    pub(crate) fn duplicate(&mut self, index: u32) -> Result<u32, OutOfMemory> {
-        let bytes = self.bytes(index);
-        let large = Large::new(bytes.len(), &[bytes])?;
-        Ok(self.add(large))
-    }
-
     fn add(&mut self, large: Large) -> u32 {
         self.bytes += large.capacity();
         if self.free == NO_ENTRY {

@@ -7,10 +7,12 @@
 use crate::database::Tables;
 use crate::effect::DeleteCause;
 use crate::expire::ExpireIndex;
+use crate::heap::Heap;
 use crate::key::Key;
 use crate::partition::Partition;
 use crate::slab::BlockRef;
 use crate::table::{ScanPosition, Table};
+use smallvec::SmallVec;
 
 /// Due keys that one step expires.
 const EXPIRE_STEP: usize = 32;
@@ -61,6 +63,7 @@ struct Walk {
     table: usize,
     position: ScanPosition,
     flushed: usize,
+    big: usize,
 }
 
 impl Upkeep {
@@ -108,6 +111,7 @@ impl Partition {
             || self.upkeep.flushed_left()
             || self.upkeep.walk.is_some()
             || self.heap.larges.free_due()
+            || self.heap.bigs.free_due()
             || self.heap.slabs.arena.release_due()
             || self.compaction_due()
     }
@@ -145,6 +149,7 @@ impl Partition {
     fn maintain_step(&mut self) -> bool {
         self.expire_step()
             || self.free_flushed_step()
+            || self.free_big_step()
             || self.heap.larges.free_step()
             || self.compact_step()
             || self.release_step()
@@ -186,7 +191,7 @@ impl Partition {
             let lag_ms = self.now_ms - at_ms - 1;
             self.stats.expire_lag_max_ms = self.stats.expire_lag_max_ms.max(lag_ms);
             match found {
-                Some(block) => self.expire_block(db, block),
+                Some(block) => self.expire_block(db, block, at_ms),
                 // There should be no such record; it must not stop the others.
                 None => drop(self.databases[db].expires.remove(at_ms, mark)),
             }
@@ -194,11 +199,16 @@ impl Partition {
         worked
     }
 
-    fn expire_block(&mut self, db: usize, block: BlockRef) {
+    fn expire_block(&mut self, db: usize, block: BlockRef, at_ms: u64) {
+        let is_own = self.heap.view(block).expire_at() == Some(at_ms);
         let bytes = self.heap.key_bytes(self.heap.view(block).key()).to_vec();
         let key: Key<'_> = self.key(&bytes);
         let entry = self.find(db, &key).expect("the block was found in this database");
-        self.delete_entry(db, &key, entry, DeleteCause::Expired);
+        if is_own {
+            self.delete_entry(db, &key, entry, DeleteCause::Expired);
+        } else {
+            self.expire_due_members(db, &key, entry);
+        }
     }
 
     /// Frees a few buckets of a flushed table, or a slot of a flushed expire index.
@@ -207,12 +217,9 @@ impl Partition {
             let heap = &mut self.heap;
             let large_before = heap.larges.memory_bytes();
             for _ in 0..BUCKET_STEP {
-                let mut outside = Vec::new();
-                let left = table.drain_step(&mut heap.slabs, |slabs, block| {
-                    crate::heap::outside_of(slabs.block(block), |index| outside.push(index));
-                    slabs.free(block);
-                });
-                outside.into_iter().for_each(|index| heap.larges.remove(index));
+                let mut blocks: SmallVec<[BlockRef; 40]> = SmallVec::new();
+                let left = table.drain_step(&mut heap.slabs, |_, block| blocks.push(block));
+                blocks.into_iter().for_each(|block| heap.free(block));
                 if !left {
                     self.upkeep.tables.pop();
                     break;
@@ -233,9 +240,19 @@ impl Partition {
         true
     }
 
+    /// Frees a piece of a collection that is gone.
+    fn free_big_step(&mut self) -> bool {
+        let Some(mut big) = self.heap.bigs.pop_dying() else { return false };
+        let Heap { slabs, larges, .. } = &mut self.heap;
+        if (0..BUCKET_STEP).all(|_| big.drain_step(slabs, larges)) {
+            self.heap.bigs.push_dying(big);
+        }
+        true
+    }
+
     /// Frees at once all that waits for it; for an allocation that failed.
     pub(crate) fn free_everything_due(&mut self) {
-        while self.free_flushed_step() {}
+        while self.free_flushed_step() || self.free_big_step() {}
     }
 
     fn compaction_due(&self) -> bool {
@@ -279,7 +296,7 @@ impl Partition {
     }
 
     fn walk_bucket(&mut self, walk: &mut Walk) -> bool {
-        let slabs = &mut self.heap.slabs;
+        let Heap { slabs, bigs, .. } = &mut self.heap;
         let mut moved = 0;
         let next = if let Some(database) = self.databases.get_mut(walk.db) {
             // Empty tables of hash slots are passed over in one go.
@@ -296,6 +313,8 @@ impl Partition {
             table.move_out(slabs, walk.position, &mut moved)
         } else if let Some(table) = self.upkeep.tables.get_mut(walk.flushed) {
             table.move_out(slabs, walk.position, &mut moved)
+        } else if walk.big < bigs.places() {
+            bigs.move_out(slabs, walk.big, walk.position, &mut moved)
         } else {
             return false;
         };
@@ -305,7 +324,10 @@ impl Partition {
             None if walk.db < self.databases.len() => {
                 (walk.table, walk.position) = (walk.table + 1, ScanPosition(0));
             }
-            None => (walk.flushed, walk.position) = (walk.flushed + 1, ScanPosition(0)),
+            None if walk.flushed < self.upkeep.tables.len() => {
+                (walk.flushed, walk.position) = (walk.flushed + 1, ScanPosition(0));
+            }
+            None => (walk.big, walk.position) = (walk.big + 1, ScanPosition(0)),
         }
         true
     }

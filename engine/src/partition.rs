@@ -5,11 +5,13 @@
 
 use crate::access::{Access, AccessMode};
 use crate::arena::{Arena, ArenaOptions};
-use crate::block::{Head, View, bytes_for, set_stamp};
+use crate::big::Bigs;
+use crate::block::{Head, ValueType, View, bytes_for, is_of, set_stamp};
+use crate::collection::Limits;
 use crate::database::Database;
 use crate::effect::{DeleteCause, Effect, Effects};
-use crate::error::OutOfMemory;
-use crate::heap::{Heap, hash_of};
+use crate::error::{OpError, OutOfMemory};
+use crate::heap::{Heap, Outside, hash_of};
 use crate::key::{Key, KeyHasher};
 use crate::large::Larges;
 use crate::maintain::Upkeep;
@@ -59,6 +61,8 @@ pub struct Stats {
     pub misses: u64,
     /// Keys that went because their time was over.
     pub expired_keys: u64,
+    /// Members and fields that went because their time was over.
+    pub expired_members: u64,
     /// Largest delay of such a key in milliseconds, as far as upkeep found it.
     pub expire_lag_max_ms: u64,
     /// Blocks that compaction moved.
@@ -94,6 +98,10 @@ pub struct Partition {
     pub active_expire: bool,
     /// Reads leave access stamps alone (CLIENT NO-TOUCH).
     pub no_touch: bool,
+    /// Up to where collections stay packed.
+    pub limits: Limits,
+    /// Room for packed values that are being changed.
+    pub(crate) scratch: Vec<u8>,
 }
 
 /// Keys from which on commands prefetch: index and short values fill about half a megabyte.
@@ -110,7 +118,12 @@ impl Partition {
             arena.reserve_bytes = arena.reserve_bytes.min(options.arena_limit_bytes);
         }
         let slabs = Slabs::new(Arena::new(arena)?);
-        let heap = Heap { slabs, larges: Larges::default(), seed: options.seed };
+        let heap = Heap {
+            slabs,
+            larges: Larges::default(),
+            bigs: Bigs::default(),
+            seed: options.seed,
+        };
         let databases = (0..options.databases).map(|_| Database::new(options.hash_slots)).collect();
         let mut partition = Partition {
             heap,
@@ -125,6 +138,8 @@ impl Partition {
             now_ms: 0,
             active_expire: true,
             no_touch: false,
+            limits: Limits::default(),
+            scratch: Vec::new(),
         };
         partition.set_now(now_ms);
         Ok(partition)
@@ -240,7 +255,9 @@ impl Partition {
         let index = index + self.upkeep.index_bytes();
         let expire = self.databases.iter().map(|database| database.expires.bytes()).sum();
         let (large, effects) = (self.heap.larges.memory_bytes(), self.effects.log.capacity());
-        let (blocks, dying) = (counters.live_bytes as usize, self.heap.larges.dying_bytes());
+        let (blocks, collections) = (counters.live_bytes as usize, self.heap.bigs.memory_bytes());
+        let dying = self.heap.larges.dying_bytes() + self.heap.bigs.dying_bytes();
+        let index = index + collections;
         let outside = expire + large + effects + dying;
         Memory {
             blocks,
@@ -285,6 +302,17 @@ impl Partition {
             self.missed(db, key, counted);
             return None;
         }
+        if head.may_have_times()
+            && let Some(due) = self.expire_due_members(db, key, entry)
+        {
+            let Some(entry) = due else {
+                self.missed(db, key, counted);
+                return None;
+            };
+            // The block may be another one now.
+            self.stats.hits += u64::from(counted);
+            return Some(entry);
+        }
         self.stats.hits += u64::from(counted);
         if matches!(look, Look::Read | Look::Write) && !self.no_touch {
             let stamp = head.stamp();
@@ -295,6 +323,34 @@ impl Partition {
             }
         }
         Some(entry)
+    }
+
+    /// As [`Partition::lookup`], for a value of one type.
+    #[inline]
+    pub(crate) fn lookup_as(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        look: Look,
+        value_type: ValueType,
+    ) -> Result<Option<Entry>, OpError> {
+        let found = self.lookup(db, key, look);
+        self.only(found, value_type)
+    }
+
+    /// Refuses an entry of another type.
+    #[inline]
+    pub(crate) fn only(
+        &self,
+        found: Option<Entry>,
+        value_type: ValueType,
+    ) -> Result<Option<Entry>, OpError> {
+        match found {
+            Some(entry) if !is_of(self.heap.slabs.block(entry.block), value_type) => {
+                Err(OpError::WrongType)
+            }
+            found => Ok(found),
+        }
     }
 
     #[inline]
@@ -325,6 +381,8 @@ impl Partition {
         if let Some(at_ms) = expire_at {
             self.databases[db].drop_expire(key, at_ms);
         }
+        let members = self.heap.members_time(entry.block);
+        self.retime_members(db, key, members, None);
         self.unlink(db, key, entry);
         self.heap.free(entry.block);
     }
@@ -378,6 +436,20 @@ impl Partition {
         }
     }
 
+    /// Makes the expire index agree with the earliest time among a key's members, which changed.
+    pub(crate) fn retime_members(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<u64>,
+        new: Option<u64>,
+    ) {
+        let database = &mut self.databases[db];
+        database.with_timed_members += usize::from(new.is_some());
+        database.with_timed_members -= usize::from(old.is_some());
+        self.retime(db, key, old, new);
+    }
+
     /// Checks every relation between counters, tables, blocks and expire indexes. Slow.
     ///
     /// # Panics
@@ -386,7 +458,7 @@ impl Partition {
         self.heap.slabs.validate();
         let seed = self.heap.seed;
         for database in &self.databases {
-            let (mut len, mut volatile) = (0, 0);
+            let (mut len, mut volatile, mut with_timed_members) = (0, 0, 0);
             for table in database.tables.iter() {
                 table.validate(&self.heap.slabs, &|block: &[u8]| hash_of(block, seed));
                 len += table.len();
@@ -397,10 +469,15 @@ impl Partition {
                     let class = crate::slab::block_bytes_for(need);
                     assert_eq!(class, self.heap.slabs.block_bytes(block), "the smallest class");
                     volatile += usize::from(view.expire_at().is_some());
+                    with_timed_members += usize::from(self.heap.members_time(block).is_some());
+                    if let Outside::Big(index) = Outside::of(view) {
+                        self.heap.bigs.at(index).validate(&self.heap);
+                    }
                 });
             }
             assert_eq!(len, database.len);
-            assert_eq!(volatile, database.expires.len());
+            assert_eq!(with_timed_members, database.with_timed_members);
+            assert_eq!(volatile + with_timed_members, database.expires.len());
         }
     }
 }

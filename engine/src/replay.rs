@@ -1,7 +1,8 @@
 //! Applying effects: what recovery and replication do.
 
-use crate::effect::Effect;
+use crate::effect::{Change, Effect, Event};
 use crate::error::OpError;
+use crate::key::Key;
 use crate::keyspace::Placed;
 use crate::partition::Partition;
 use crate::string::{Changed, SetCondition, SetExpire, SetOptions};
@@ -64,9 +65,15 @@ impl Partition {
                     self.persist(db, &self.key(key));
                 }
             }
-            Effect::Place { db, key, value, raw, expire_at, origin, .. } => {
+            Effect::Place { db, key, form, value, expire_at, origin, .. } => {
                 let Some(db) = self.known(db) else { return Ok(()) };
-                self.place_value(db, &self.key(key), &Placed { value, raw, expire_at }, origin)?;
+                let placed = Placed { form: form.0, value, expire_at };
+                self.place_value(db, &self.key(key), &placed, origin)?;
+            }
+            Effect::Change { db, key, event, change } => {
+                if let Some(db) = self.known(db) {
+                    self.apply_change(db, &self.key(key), event, &change)?;
+                }
             }
             Effect::Created { .. } | Effect::Missed { .. } => {}
             Effect::Delete { db, key, cause } => {
@@ -86,6 +93,21 @@ impl Partition {
 
     fn known(&self, db: u32) -> Option<usize> {
         Some(db as usize).filter(|&db| db < self.databases())
+    }
+
+    fn apply_change(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        event: Event,
+        change: &Change<'_>,
+    ) -> Result<(), OpError> {
+        match *change {
+            Change::HashSet { .. } | Change::HashRemove { .. } | Change::HashExpire { .. } => {
+                self.apply_hash(db, key, event, change)
+            }
+            _ => Err(OpError::WrongType),
+        }
     }
 
     fn apply_string(&mut self, db: usize, effect: &Effect<'_>) -> Result<(), OpError> {

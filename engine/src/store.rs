@@ -1,10 +1,10 @@
 //! Putting values into blocks: in place where the block's class stays, else into another block, or
 //! outside the slabs what does not fit one. Nothing here reports effects.
 
-use crate::block::{Content, Encoding, INLINE_KEY_MAX, IntBytes, KeyPart};
-use crate::block::{bytes_for, has_expire, is_large, overwrite_value, write};
+use crate::block::{Content, Encoding, Form, INLINE_KEY_MAX, IntBytes, KeyPart};
+use crate::block::{bytes_for, has_expire, keeps_outside, overwrite_value, write};
 use crate::error::{OpError, OutOfMemory, VALUE_LEN_MAX};
-use crate::heap::StringRef;
+use crate::heap::{Outside, StringRef};
 use crate::key::Key;
 use crate::partition::Partition;
 use crate::slab::{BLOCK_BYTES_MAX, BlockRef, block_bytes_for};
@@ -66,31 +66,51 @@ impl Partition {
                 (Encoding::Large, &index)
             }
         };
-        let stored = self.put(db, key, old, encoding, bytes, expire_at);
+        let stored = self.put(db, key, old, Form::string(encoding), bytes, expire_at);
         if let (Err(_), NewValue::Bytes(_), Encoding::Large) = (&stored, value, encoding) {
             self.heap.larges.remove(u32::from_le_bytes(bytes.try_into().expect("an index")));
         }
         stored
     }
 
-    /// Puts a value that fits its block under a key; drops the large value that was there before.
+    /// Stores a string that was packed elsewhere; raw bytes stay bytes.
+    pub(crate) fn store_string(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        form: Form,
+        value: &[u8],
+        expire_at: Option<u64>,
+    ) -> Result<(), OpError> {
+        if form.encoding == Encoding::Raw && fits_inline(key, value.len()) {
+            return self.put(db, key, old, form, value, expire_at).map(drop);
+        }
+        let value = match form.encoding {
+            Encoding::Raw => NewValue::Bytes(value),
+            _ => NewValue::parse(value),
+        };
+        self.store(db, key, old, value, expire_at).map(drop)
+    }
+
+    /// Puts a value that fits its block under a key; frees what the value before it kept outside.
     #[inline]
     pub(crate) fn put(
         &mut self,
         db: usize,
         key: &Key<'_>,
         old: Option<Entry>,
-        encoding: Encoding,
+        form: Form,
         value: &[u8],
         expire_at: Option<u64>,
     ) -> Result<BlockRef, OpError> {
-        let Some(entry) = old else { return self.put_new(db, key, encoding, value, expire_at) };
+        let Some(entry) = old else { return self.put_new(db, key, form, value, expire_at) };
         let block = self.heap.slabs.block_mut(entry.block);
         let untimed = expire_at.is_none() && !has_expire(block);
-        if untimed && !is_large(block) && overwrite_value(block, encoding, value) {
+        if untimed && !keeps_outside(block) && overwrite_value(block, form, value) {
             return Ok(entry.block);
         }
-        self.put_over(db, key, entry, encoding, value, expire_at)
+        self.put_over(db, key, entry, form, value, expire_at)
     }
 
     /// [`Partition::put`] where more than the value changes.
@@ -99,21 +119,19 @@ impl Partition {
         db: usize,
         key: &Key<'_>,
         entry: Entry,
-        encoding: Encoding,
+        form: Form,
         value: &[u8],
         expire_at: Option<u64>,
     ) -> Result<BlockRef, OpError> {
         let view = self.heap.view(entry.block);
         let (stamp, old_expire) = (view.stamp(), view.expire_at());
-        let old_large = match self.heap.string(view) {
-            StringRef::Large(index) => Some(index),
-            _ => None,
-        };
+        let old_outside = Outside::of(view);
+        let old_members = self.heap.members_time(entry.block);
         let key_part = match view.key() {
             KeyPart::Inline(_) => KeyPart::Inline(key.bytes),
             KeyPart::Outside { index, hash } => KeyPart::Outside { index, hash },
         };
-        let content = Content { encoding, stamp, expire_at, key: key_part, value };
+        let content = Content { form, stamp, expire_at, key: key_part, value };
         let len = bytes_for(key_part, expire_at, value.len());
         let block = if block_bytes_for(len) == self.heap.slabs.block_bytes(entry.block) {
             write(self.heap.slabs.block_mut(entry.block), &content);
@@ -124,10 +142,9 @@ impl Partition {
             self.replace_block(db, key, entry, block);
             block
         };
-        if let Some(index) = old_large {
-            self.heap.larges.remove(index);
-        }
+        self.heap.free_outside(old_outside);
         self.retime(db, key, old_expire, expire_at);
+        self.retime_members(db, key, old_members, None);
         Ok(block)
     }
 
@@ -142,13 +159,13 @@ impl Partition {
         &mut self,
         db: usize,
         key: &Key<'_>,
-        encoding: Encoding,
+        form: Form,
         value: &[u8],
         expire_at: Option<u64>,
     ) -> Result<BlockRef, OpError> {
         let key_part = self.key_part(key)?;
         let stamp = self.access.fresh();
-        let content = Content { encoding, stamp, expire_at, key: key_part, value };
+        let content = Content { form, stamp, expire_at, key: key_part, value };
         let len = bytes_for(key_part, expire_at, value.len());
         let placed = self.alloc(len).and_then(|block| {
             write(self.heap.slabs.block_mut(block), &content);
@@ -232,7 +249,7 @@ impl Partition {
 
     fn create_zeros(&mut self, db: usize, key: &Key<'_>, len: usize) -> Result<BlockRef, OpError> {
         if fits_inline(key, len) {
-            return self.put_new(db, key, Encoding::Raw, &[0; INLINE_BYTES_MAX][..len], None);
+            return self.put_new(db, key, Form::string(Encoding::Raw), &[0; INLINE_BYTES_MAX][..len], None);
         }
         let index = self.insert_large(len, &[])?;
         let stored = self.store(db, key, None, NewValue::Large(index), None);
@@ -253,7 +270,7 @@ impl Partition {
         let expire_at = view.expire_at();
         let mut value = self.inline_text(entry.block);
         value.resize(len, 0);
-        self.put(db, key, Some(entry), Encoding::Raw, &value, expire_at)
+        self.put(db, key, Some(entry), Form::string(Encoding::Raw), &value, expire_at)
     }
 
     /// The text of a string that lies in its block, to be read while blocks change.

@@ -1,6 +1,6 @@
 //! Strings: bytes, integers, bitmaps.
 
-use crate::block::{Encoding, View, has_expire};
+use crate::block::{Encoding, Form, ValueType, View, has_expire};
 use crate::effect::Effect;
 use crate::error::OpError;
 use crate::key::Key;
@@ -100,7 +100,7 @@ impl Partition {
     /// [`OpError::WrongType`].
     #[inline]
     pub fn get(&mut self, db: usize, key: &Key<'_>) -> Result<Option<StringValue<'_>>, OpError> {
-        let found = self.lookup(db, key, Look::Read);
+        let found = self.lookup_as(db, key, Look::Read, ValueType::String)?;
         Ok(found.map(|entry| self.heap.string_value(entry.block)))
     }
 
@@ -109,7 +109,7 @@ impl Partition {
     /// # Errors
     /// [`OpError::WrongType`].
     pub fn peek(&mut self, db: usize, key: &Key<'_>) -> Result<Option<StringValue<'_>>, OpError> {
-        let found = self.lookup(db, key, Look::Silent);
+        let found = self.lookup_as(db, key, Look::Silent, ValueType::String)?;
         Ok(found.map(|entry| self.heap.string_value(entry.block)))
     }
 
@@ -120,6 +120,7 @@ impl Partition {
     /// [`OpError::WrongType`].
     pub fn view(&self, db: usize, key: &Key<'_>) -> Result<Option<StringValue<'_>>, OpError> {
         let found = self.find(db, key).filter(|entry| !self.is_due(self.heap.view(entry.block)));
+        let found = self.only(found, ValueType::String)?;
         Ok(found.map(|entry| self.heap.string_value(entry.block)))
     }
 
@@ -131,7 +132,7 @@ impl Partition {
     pub fn set_raw(&mut self, db: usize, key: &Key<'_>, value: &[u8]) -> Result<(), OpError> {
         let old = self.lookup(db, key, Look::Write);
         if fits_inline(key, value.len()) {
-            self.put(db, key, old, Encoding::Raw, value, None)?;
+            self.put(db, key, old, Form::string(Encoding::Raw), value, None)?;
         } else {
             self.store(db, key, old, NewValue::Bytes(value), None)?;
         }
@@ -204,7 +205,7 @@ impl Partition {
     /// [`OpError::NotInteger`], [`OpError::Overflow`], [`OpError::WrongType`],
     /// [`OpError::OutOfMemory`]; nothing changed.
     pub fn incr_by(&mut self, db: usize, key: &Key<'_>, delta: i64) -> Result<i64, OpError> {
-        let old = self.lookup(db, key, Look::Write);
+        let old = self.lookup_as(db, key, Look::Write, ValueType::String)?;
         let value = match old.map(|old| self.heap.string_value(old.block)) {
             None => 0,
             Some(StringValue::Int(value)) => value,
@@ -222,7 +223,7 @@ impl Partition {
     /// # Errors
     /// [`OpError::OutOfMemory`]; nothing changed.
     pub fn set_float_text(&mut self, db: usize, key: &Key<'_>, text: &[u8]) -> Result<(), OpError> {
-        let old = self.lookup(db, key, Look::Write);
+        let old = self.lookup_as(db, key, Look::Write, ValueType::String)?;
         let expire_at = old.and_then(|old| self.expire_of(old));
         self.store(db, key, old, NewValue::Bytes(text), expire_at)?;
         self.effects.report(&Effect::IncrByFloat { db: db as u32, key: key.bytes, text });
@@ -241,7 +242,7 @@ impl Partition {
         bytes: &[u8],
         len_max: usize,
     ) -> Result<usize, OpError> {
-        let old = self.lookup(db, key, Look::Write);
+        let old = self.lookup_as(db, key, Look::Write, ValueType::String)?;
         let Some(entry) = old else {
             if bytes.len() > len_max {
                 return Err(OpError::TooLarge);
@@ -274,7 +275,7 @@ impl Partition {
         offset: usize,
         bytes: &[u8],
     ) -> Result<usize, OpError> {
-        let old = self.lookup(db, key, Look::Write);
+        let old = self.lookup_as(db, key, Look::Write, ValueType::String)?;
         let len = old.map_or(0, |old| self.heap.string_value(old.block).len());
         if bytes.is_empty() {
             return Ok(len);
@@ -300,16 +301,16 @@ impl Partition {
         min_len: usize,
         change: impl FnOnce(&mut [u8]) -> (R, Changed),
     ) -> Result<R, OpError> {
-        let old = self.lookup(db, key, Look::Write);
+        let old = self.lookup_as(db, key, Look::Write, ValueType::String)?;
         let len = old.map_or(0, |old| self.heap.string_value(old.block).len());
         let block = self.reshape(db, key, old, len.max(min_len))?;
         let (answer, changed) = change(self.value_mut(block));
         let grown = old.is_none() || min_len > len;
-        self.report_change(db, key, block, changed, grown);
+        self.report_string_change(db, key, block, changed, grown);
         Ok(answer)
     }
 
-    fn report_change(
+    fn report_string_change(
         &mut self,
         db: usize,
         key: &Key<'_>,
@@ -350,6 +351,6 @@ pub(crate) fn encoding_name(view: View<'_>) -> &'static str {
     match view.encoding() {
         Encoding::Int => "int",
         Encoding::Bytes if view.value().len() <= EMBSTR_MAX => "embstr",
-        Encoding::Bytes | Encoding::Raw | Encoding::Large => "raw",
+        _ => "raw",
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the partition as a whole.
 
 mod budgets;
+mod hash;
 mod keyspace;
 mod model;
 mod upkeep;

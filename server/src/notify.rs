@@ -84,7 +84,10 @@ fn each_event<'a>(effect: &Effect<'a>, mut f: impl FnMut(Event<'a>)) {
         Effect::Place { db, key, origin, .. } => match origin {
             Origin::Rename => f((b'g', "rename_to", db, key)),
             Origin::Copy => f((b'g', "copy_to", db, key)),
+            Origin::Restore => f((b'g', "restore", db, key)),
+            Origin::Command(event) => f((event.class(), event.name(), db, key)),
         },
+        Effect::Change { db, key, event, .. } => f((event.class(), event.name(), db, key)),
         Effect::Move { db, key, to_db } => {
             f((b'g', "move_from", db, key));
             f((b'g', "move_to", to_db, key));

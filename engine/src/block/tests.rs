@@ -8,7 +8,7 @@ fn check(content: Content<'_>) -> usize {
     let mut block = vec![0xee; block_bytes_for(used)];
     write(&mut block, &content);
     let view = View::of(&block);
-    assert_eq!(view.encoding(), content.encoding);
+    assert_eq!(view.form(), content.form);
     assert_eq!(view.stamp(), content.stamp);
     assert_eq!(view.expire_at(), content.expire_at);
     assert_eq!(view.value(), content.value);
@@ -42,7 +42,7 @@ fn every_part_comes_back_at_every_length() {
         for value_len in (0..170).step_by(step).chain([400, 800]) {
             for expire_at in times {
                 check(Content {
-                    encoding: Encoding::Bytes,
+                    form: Form::string(Encoding::Bytes),
                     stamp: 0xabcdef,
                     expire_at,
                     key: KeyPart::Inline(&bytes[..key_len]),
@@ -59,17 +59,17 @@ fn a_value_is_overwritten_where_the_class_stays() {
     for key_len in [0, 3, 10, 62, 63, 127, 128, 300] {
         for old_len in (0..170).step_by(if cfg!(miri) { 41 } else { 1 }) {
             let (key, value) = (KeyPart::Inline(&bytes[..key_len]), &bytes[..old_len]);
-            let encoding = Encoding::Bytes;
-            let old = Content { encoding, stamp: 7, expire_at: Some(5), key, value };
+            let form = Form::string(Encoding::Bytes);
+            let old = Content { form, stamp: 7, expire_at: Some(5), key, value };
             let class = |len| block_bytes_for(bytes_for(key, Some(5), len));
             let mut block = vec![0; class(old_len)];
             write(&mut block, &old);
             for len in (0..old_len + 12).step_by(if cfg!(miri) { 31 } else { 1 }) {
                 let value = vec![b'v'; len];
-                let done = overwrite_value(&mut block, Encoding::Raw, &value);
+                let done = overwrite_value(&mut block, Form::string(Encoding::Raw), &value);
                 assert_eq!(done, class(len) == block.len());
                 if done {
-                    let content = Content { encoding: Encoding::Raw, value: &value, ..old };
+                    let content = Content { form: Form::string(Encoding::Raw), value: &value, ..old };
                     let mut fresh = block.clone();
                     write(&mut fresh, &content);
                     assert_eq!(block, fresh);
@@ -82,15 +82,15 @@ fn a_value_is_overwritten_where_the_class_stays() {
 #[test]
 fn keys_outside_come_back() {
     let key = KeyPart::Outside { index: 77, hash: 0x0123_4567_89ab_cdef };
-    let encoding = Encoding::Large;
-    check(Content { encoding, stamp: 1, expire_at: None, key, value: &[1, 2, 3, 4] });
+    let form = Form::string(Encoding::Large);
+    check(Content { form, stamp: 1, expire_at: None, key, value: &[1, 2, 3, 4] });
 }
 
 #[test]
 fn blocks_are_as_small_as_the_budgets_need() {
     let key = KeyPart::Inline(&[b'k'; 10]);
     let size = |expire_at, value: &[u8]| {
-        check(Content { encoding: Encoding::Bytes, stamp: 0, expire_at, key, value })
+        check(Content { form: Form::string(Encoding::Bytes), stamp: 0, expire_at, key, value })
     };
     let time = Some(1_764_550_000_000);
     assert_eq!(size(None, &[0; 1]), 16);
@@ -116,13 +116,13 @@ fn documented_examples_are_true() {
     let stamp = 0x002d_5bc4;
     let mut block = [0xcc; 16];
     let (key, value) = (KeyPart::Inline(b"counter:01"), &[7][..]);
-    let counter = Content { encoding: Encoding::Int, stamp, expire_at: None, key, value };
+    let counter = Content { form: Form::string(Encoding::Int), stamp, expire_at: None, key, value };
     write(&mut block, &counter);
     assert_eq!(block, *b"\x10\xc4\x5b\x2d\xa1counter:01\x07");
 
     let mut block = [0xcc; 24];
     let (key, value) = (KeyPart::Inline(b"k"), &b"hello world"[..]);
     let expire_at = Some(EXPIRE_BASE_MS + 100_000);
-    write(&mut block, &Content { encoding: Encoding::Bytes, stamp, expire_at, key, value });
+    write(&mut block, &Content { form: Form::string(Encoding::Bytes), stamp, expire_at, key, value });
     assert_eq!(block, *b"\x40\xc4\x5b\x2d\x06\xa0\x86\x01\x00\x00khello world\xcc\xcc");
 }

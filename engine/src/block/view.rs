@@ -1,8 +1,8 @@
 //! Reading blocks: the whole taken apart, or just what a lookup needs.
 
 use super::{
-    ENCODING_SHIFT, EXPIRE_BASE_MS, EXPIRE_FAR, Encoding, HAS_EXPIRE, HEADER_BYTES, KeyPart,
-    LENS_AT, LONG_KEY, OUTSIDE_KEY_BYTES, ValueType,
+    ENCODING_SHIFT, EXPIRE_BASE_MS, EXPIRE_FAR, Encoding, Form, HAS_EXPIRE, HEADER_BYTES,
+    KeyPart, LENS_AT, LONG_KEY, OUTSIDE_KEY_BYTES, TYPE_MASK, ValueType,
 };
 use crate::slab::{BLOCK_BYTES_MIN, FINE_BYTES_MAX};
 
@@ -25,6 +25,13 @@ impl Head {
     pub(crate) fn stamp(self) -> u32 {
         self.0 >> 8
     }
+
+    /// The value may have parts with times of their own.
+    #[inline]
+    pub(crate) fn may_have_times(self) -> bool {
+        self.0 as u8 & TYPE_MASK != 0
+            && self.0 as u8 >> ENCODING_SHIFT & 7 >= Encoding::Timed as u8
+    }
 }
 
 /// True when the block has an expire time, without taking it apart.
@@ -33,10 +40,16 @@ pub(crate) fn has_expire(block: &[u8]) -> bool {
     block[0] & HAS_EXPIRE != 0
 }
 
-/// True when the value lies outside, without taking the block apart.
+/// True when the value has this type, without taking the block apart.
 #[inline]
-pub(crate) fn is_large(block: &[u8]) -> bool {
-    block[0] >> ENCODING_SHIFT & 7 == Encoding::Large as u8
+pub(crate) fn is_of(block: &[u8], value_type: ValueType) -> bool {
+    block[0] & TYPE_MASK == value_type as u8
+}
+
+/// True when the value may lie outside, without taking the block apart.
+#[inline]
+pub(crate) fn keeps_outside(block: &[u8]) -> bool {
+    block[0] >> ENCODING_SHIFT & 7 >= Encoding::Large as u8
 }
 
 /// Whether the block holds this key; `None` when its key lies outside and must be looked at there.
@@ -142,8 +155,15 @@ impl<'a> View<'a> {
     }
 
     /// The type.
+    #[inline]
     pub(crate) fn value_type(&self) -> ValueType {
-        ValueType::String
+        ValueType::from_number(self.block[0] & TYPE_MASK).expect("no block has another type")
+    }
+
+    /// Type and encoding.
+    #[inline]
+    pub(crate) fn form(&self) -> Form {
+        Form::new(self.value_type(), self.encoding())
     }
 
     /// When the key is due, in milliseconds since 1970.
@@ -194,8 +214,9 @@ impl<'a> View<'a> {
         int_from_bytes(self.value())
     }
 
-    /// The index of an [`Encoding::Large`] value.
-    pub(crate) fn large_index(&self) -> u32 {
+    /// The index of a value that lies outside.
+    #[inline]
+    pub(crate) fn outside_index(&self) -> u32 {
         u32::from_le_bytes(self.value().try_into().expect("a stub has four bytes"))
     }
 }

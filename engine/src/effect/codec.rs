@@ -12,7 +12,9 @@
 //! Foreign bytes answer [`Corrupt`]; nothing is reserved before a length was checked against what
 //! is there.
 
-use super::{DeleteCause, Effect, Origin};
+use super::{Change, DeleteCause, Effect, Event, Origin, PlacedForm, Strings};
+use crate::block::Form;
+use crate::collection;
 use crate::error::Corrupt;
 
 const SET: u8 = 1;
@@ -34,16 +36,17 @@ const SWAP_DB: u8 = 16;
 const PLACE: u8 = 17;
 const CREATED: u8 = 18;
 const MISSED: u8 = 19;
+const CHANGE: u8 = 20;
 
-struct Writer<'w>(&'w mut Vec<u8>);
+pub(super) struct Writer<'w>(pub(super) &'w mut Vec<u8>);
 
 impl Writer<'_> {
-    fn kind(self, kind: u8) -> Self {
+    pub(super) fn kind(self, kind: u8) -> Self {
         self.0.push(kind);
         self
     }
 
-    fn number(self, mut value: u64) -> Self {
+    pub(super) fn number(self, mut value: u64) -> Self {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
             value >>= 7;
@@ -52,22 +55,26 @@ impl Writer<'_> {
         self
     }
 
+    pub(super) fn signed(self, value: i64) -> Self {
+        self.number((value << 1 ^ value >> 63).cast_unsigned())
+    }
+
     fn db(self, db: u32) -> Self {
         self.number(u64::from(db))
     }
 
-    fn bytes(self, bytes: &[u8]) -> Self {
+    pub(super) fn bytes(self, bytes: &[u8]) -> Self {
         let this = self.number(bytes.len() as u64);
         this.0.extend_from_slice(bytes);
         this
     }
 
-    fn flag(self, flag: bool) -> Self {
+    pub(super) fn flag(self, flag: bool) -> Self {
         self.0.push(u8::from(flag));
         self
     }
 
-    fn option(self, value: Option<u64>) -> Self {
+    pub(super) fn option(self, value: Option<u64>) -> Self {
         let this = self.flag(value.is_some());
         match value {
             Some(value) => this.number(value),
@@ -87,7 +94,7 @@ pub(super) fn encode(effect: &Effect<'_>, log: &mut Vec<u8>) {
             .kind(INCR_BY)
             .db(db)
             .bytes(key)
-            .number((delta << 1 ^ delta >> 63).cast_unsigned()),
+            .signed(delta),
         Effect::IncrByFloat { db, key, text } => {
             writer.kind(INCR_BY_FLOAT).db(db).bytes(key).bytes(text)
         }
@@ -116,25 +123,35 @@ pub(super) fn encode(effect: &Effect<'_>, log: &mut Vec<u8>) {
         Effect::FlushDb { db } => writer.kind(FLUSH_DB).db(db),
         Effect::FlushAll => writer.kind(FLUSH_ALL),
         Effect::SwapDb { a, b } => writer.kind(SWAP_DB).db(a).db(b),
-        Effect::Place { db, key, value, raw, expire_at, replaced, origin } => {
-            let writer = writer.kind(PLACE).db(db).bytes(key).bytes(value).flag(raw);
-            writer.option(expire_at).flag(replaced).number(u64::from(origin as u8))
+        Effect::Place { db, key, form, value, expire_at, replaced, origin } => {
+            let writer = writer.kind(PLACE).db(db).bytes(key).kind(form.0.bits()).bytes(value);
+            let writer = writer.option(expire_at).flag(replaced);
+            match origin {
+                Origin::Rename => writer.kind(0),
+                Origin::Copy => writer.kind(1),
+                Origin::Restore => writer.kind(2),
+                Origin::Command(event) => writer.kind(3).kind(event as u8),
+            }
+        }
+        Effect::Change { db, key, event, change } => {
+            change.encode(writer.kind(CHANGE).db(db).bytes(key).kind(event as u8))
         }
         Effect::Created { db, key } => writer.kind(CREATED).db(db).bytes(key),
         Effect::Missed { db, key } => writer.kind(MISSED).db(db).bytes(key),
     };
 }
 
-struct Reader<'a>(&'a [u8]);
+#[derive(Clone)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Result<u8, Corrupt> {
+    pub(super) fn byte(&mut self) -> Result<u8, Corrupt> {
         let (&byte, rest) = self.0.split_first().ok_or(Corrupt)?;
         self.0 = rest;
         Ok(byte)
     }
 
-    fn number(&mut self) -> Result<u64, Corrupt> {
+    pub(super) fn number(&mut self) -> Result<u64, Corrupt> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -154,14 +171,14 @@ impl<'a> Reader<'a> {
         u32::try_from(self.number()?).map_err(|_| Corrupt)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
         let len = usize::try_from(self.number()?).map_err(|_| Corrupt)?;
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(Corrupt)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    fn flag(&mut self) -> Result<bool, Corrupt> {
+    pub(super) fn flag(&mut self) -> Result<bool, Corrupt> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -169,11 +186,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn option(&mut self) -> Result<Option<u64>, Corrupt> {
+    pub(super) fn option(&mut self) -> Result<Option<u64>, Corrupt> {
         self.flag()?.then(|| self.number()).transpose()
     }
 
-    fn delta(&mut self) -> Result<i64, Corrupt> {
+    pub(super) fn strings(&mut self) -> Result<Strings<'a>, Corrupt> {
+        Strings::read(self.bytes()?)
+    }
+
+    pub(super) fn pairs(&mut self) -> Result<Strings<'a>, Corrupt> {
+        self.strings().and_then(|pairs| if pairs.len() % 2 == 0 { Ok(pairs) } else { Err(Corrupt) })
+    }
+
+    pub(super) fn signed(&mut self) -> Result<i64, Corrupt> {
         let zigzag = self.number()?;
         Ok((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
     }
@@ -190,11 +215,13 @@ impl<'a> Reader<'a> {
     }
 
     fn origin(&mut self) -> Result<Origin, Corrupt> {
-        match self.byte()? {
-            0 => Ok(Origin::Rename),
-            1 => Ok(Origin::Copy),
-            _ => Err(Corrupt),
-        }
+        Ok(match self.byte()? {
+            0 => Origin::Rename,
+            1 => Origin::Copy,
+            2 => Origin::Restore,
+            3 => Origin::Command(Event::from_number(self.byte()?)?),
+            _ => return Err(Corrupt),
+        })
     }
 }
 
@@ -209,7 +236,7 @@ pub(super) fn decode(log: &[u8]) -> Result<(Effect<'_>, &[u8]), Corrupt> {
             existed: r.flag()?,
             keeps_expire: r.flag()?,
         },
-        INCR_BY => Effect::IncrBy { db: r.db()?, key: r.bytes()?, delta: r.delta()? },
+        INCR_BY => Effect::IncrBy { db: r.db()?, key: r.bytes()?, delta: r.signed()? },
         INCR_BY_FLOAT => Effect::IncrByFloat { db: r.db()?, key: r.bytes()?, text: r.bytes()? },
         APPEND => Effect::Append { db: r.db()?, key: r.bytes()?, bytes: r.bytes()? },
         SET_RANGE => {
@@ -239,14 +266,20 @@ pub(super) fn decode(log: &[u8]) -> Result<(Effect<'_>, &[u8]), Corrupt> {
         FLUSH_DB => Effect::FlushDb { db: r.db()? },
         FLUSH_ALL => Effect::FlushAll,
         SWAP_DB => Effect::SwapDb { a: r.db()?, b: r.db()? },
-        PLACE => Effect::Place {
+        PLACE => {
+            let (db, key) = (r.db()?, r.bytes()?);
+            let form = Form::from_bits(r.byte()?).ok_or(Corrupt)?;
+            let value = r.bytes()?;
+            collection::validate(form, value)?;
+            let (expire_at, replaced, origin) = (r.option()?, r.flag()?, r.origin()?);
+            let form = PlacedForm(form);
+            Effect::Place { db, key, form, value, expire_at, replaced, origin }
+        }
+        CHANGE => Effect::Change {
             db: r.db()?,
             key: r.bytes()?,
-            value: r.bytes()?,
-            raw: r.flag()?,
-            expire_at: r.option()?,
-            replaced: r.flag()?,
-            origin: r.origin()?,
+            event: Event::from_number(r.byte()?)?,
+            change: Change::decode(&mut r)?,
         },
         CREATED => Effect::Created { db: r.db()?, key: r.bytes()? },
         MISSED => Effect::Missed { db: r.db()?, key: r.bytes()? },
@@ -258,10 +291,13 @@ pub(super) fn decode(log: &[u8]) -> Result<(Effect<'_>, &[u8]), Corrupt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effect::End;
     use crate::testing::Rng;
 
     fn samples() -> Vec<Effect<'static>> {
         let (key, bytes) = (&b"key"[..], &b"\x00\xffvalue"[..]);
+        let strings = Strings::new(b"\x01a\x00");
+        let change = |event, change| Effect::Change { db: 3, key, event, change };
         vec![
             Effect::Set {
                 db: 0,
@@ -298,14 +334,21 @@ mod tests {
             Effect::Place {
                 db: 1,
                 key,
+                form: PlacedForm(Form::string(crate::block::Encoding::Raw)),
                 value: bytes,
-                raw: true,
                 expire_at: Some(9),
                 replaced: false,
                 origin: Origin::Copy,
             },
             Effect::Created { db: 1, key },
             Effect::Missed { db: 1, key },
+            change(Event::Hset, Change::HashSet { pairs: strings, keeps_times: true }),
+            change(Event::Hexpire, Change::HashExpire { fields: strings, at_ms: Some(3) }),
+            change(Event::Srem, Change::SetRemove { members: strings }),
+            change(Event::Lpop, Change::ListPop { end: End::Tail, count: 1 << 40 }),
+            change(Event::Lrem, Change::ListRemove { count: -3, element: bytes }),
+            change(Event::Ltrim, Change::ListKeep { start: 3, count: 9 }),
+            change(Event::Xadd, Change::Stream { parts: strings }),
         ]
     }
 

@@ -1,0 +1,440 @@
+//! Collections of every type: packed or big, and from one to the other.
+//!
+//! A small collection is packed: its bytes lie in the block of its key, or outside where they do not
+//! fit. Past a threshold, or where its type says so, it becomes big, with an index of its own (see
+//! `big.rs`), and stays so. A write copies the packed bytes, changes the copy and stores it.
+//!
+//! The packed form is also how a whole value travels: to another partition, into an effect, from
+//! RESTORE and from commands that compute one. However long it is then, the place where it arrives
+//! makes it big.
+
+use encodings::intset::Intset;
+use encodings::listpack::{Element, Listpack};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::big::Big;
+use crate::block::{Encoding, Form, ValueType, View};
+use crate::dict::{Content, Dict};
+use crate::effect::{Change, DeleteCause, Effect, Event, PlacedForm, Strings};
+use crate::error::{Corrupt, OpError, OutOfMemory};
+use crate::heap::{Heap, Outside};
+use crate::key::Key;
+use crate::packed::{self, Rows, Shape, push_row, score_of};
+use crate::partition::Partition;
+use crate::slab::BlockRef;
+use crate::store::fits_inline;
+use crate::table::Entry;
+
+/// Up to where collections stay packed; the names are those of Redis's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Elements of a list's node, or with -1 to -5 its bytes: 4, 8, 16, 32 or 64 KiB.
+    pub list_max_listpack_size: i64,
+    /// Fields of a packed hash.
+    pub hash_max_listpack_entries: usize,
+    /// Bytes of its longest field or value.
+    pub hash_max_listpack_value: usize,
+    /// Members of an intset.
+    pub set_max_intset_entries: usize,
+    /// Members of a packed set.
+    pub set_max_listpack_entries: usize,
+    /// Bytes of its longest member.
+    pub set_max_listpack_value: usize,
+    /// Members of a packed sorted set.
+    pub zset_max_listpack_entries: usize,
+    /// Bytes of its longest member.
+    pub zset_max_listpack_value: usize,
+    /// Bytes of a stream's node; 0 is no limit.
+    pub stream_node_max_bytes: usize,
+    /// Entries of a stream's node; 0 is no limit.
+    pub stream_node_max_entries: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            list_max_listpack_size: -2,
+            hash_max_listpack_entries: 512,
+            hash_max_listpack_value: 64,
+            set_max_intset_entries: 512,
+            set_max_listpack_entries: 128,
+            set_max_listpack_value: 64,
+            zset_max_listpack_entries: 128,
+            zset_max_listpack_value: 64,
+            stream_node_max_bytes: 4096,
+            stream_node_max_entries: 100,
+        }
+    }
+}
+
+impl Limits {
+    /// Rows, and bytes of the longest part of one, up to which a collection stays packed.
+    pub(crate) fn rows(&self, value_type: ValueType) -> (usize, usize) {
+        match value_type {
+            ValueType::Hash => (self.hash_max_listpack_entries, self.hash_max_listpack_value),
+            ValueType::Set => (self.set_max_listpack_entries, self.set_max_listpack_value),
+            _ => (self.zset_max_listpack_entries, self.zset_max_listpack_value),
+        }
+    }
+
+    /// Whether packed rows stay so.
+    fn keep_packed(&self, form: Form, rows: Rows<'_>) -> bool {
+        let (count_max, len_max) = self.rows(form.value_type);
+        let fits = |element: Element<'_>| element.text_len() <= len_max;
+        let is_hash = form.value_type == ValueType::Hash;
+        let mut count = 0;
+        rows.iter().all(|(_, row)| {
+            count += 1;
+            count <= count_max && fits(row.member) && (!is_hash || fits(row.value))
+        })
+    }
+}
+
+/// Deep check of packed bytes from outside.
+pub(crate) fn validate(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
+    let corrupt = |_| Corrupt;
+    match (form.value_type, form.encoding) {
+        (ValueType::String, Encoding::Bytes | Encoding::Raw) => Ok(()),
+        (ValueType::Set, Encoding::Int) => Intset::validate(bytes).map(drop).map_err(corrupt),
+        (ValueType::Set | ValueType::Hash | ValueType::SortedSet, Encoding::Bytes | Encoding::Timed) => {
+            validate_rows(form, bytes)
+        }
+        (ValueType::List, Encoding::Bytes) => {
+            Listpack::<true>::validate(bytes).map(drop).map_err(corrupt)
+        }
+        _ => Err(Corrupt),
+    }
+}
+
+fn validate_rows(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
+    let shape = Shape::of(form);
+    let elements = bytes.get(shape.start()..).ok_or(Corrupt)?;
+    let count = Listpack::<false>::validate(elements).map_err(|_| Corrupt)?;
+    if count % shape.stride() != 0 {
+        return Err(Corrupt);
+    }
+    let rows = Rows::new(shape, bytes);
+    let scored = form.value_type == ValueType::SortedSet;
+    let sound = rows.iter().all(|(_, row)| {
+        let timed = row.expire_at.is_none_or(|at_ms| at_ms <= packed::FIELD_TIME_MAX_MS);
+        timed && (!scored || packed::is_score(row.value))
+    });
+    let first = rows.iter().filter_map(|(_, row)| row.expire_at).min();
+    let told = !shape.timed || packed::earliest(bytes) == first;
+    if sound && told { Ok(()) } else { Err(Corrupt) }
+}
+
+impl Heap {
+    /// A value's packed form, whatever form it has, but for strings that are integers.
+    pub(crate) fn pack(&self, block: BlockRef) -> (Form, Vec<u8>) {
+        let view = self.view(block);
+        let form = view.form();
+        let Outside::Big(index) = Outside::of(view) else {
+            let form = Form { encoding: form.encoding.placed(false), ..form };
+            return (form, self.packed_bytes(block).to_vec());
+        };
+        match self.bigs.at(index) {
+            Big::Dict(dict) => self.pack_dict(dict),
+        }
+    }
+
+    fn pack_dict(&self, dict: &Dict) -> (Form, Vec<u8>) {
+        let timed = dict.timed_len() > 0;
+        let encoding = if timed { Encoding::Timed } else { Encoding::Bytes };
+        let form = Form::new(dict.value_type, encoding);
+        let shape = Shape::of(form);
+        let mut bytes = vec![0; shape.start()];
+        dict.for_each(self, |row| row.pack(dict.value_type, |row| push_row(&mut bytes, shape, row)));
+        if timed {
+            packed::refresh_earliest(&mut bytes, shape);
+        }
+        (form, bytes)
+    }
+
+    /// Builds the table of a set or a hash from packed rows.
+    pub(crate) fn build_dict(&mut self, form: Form, bytes: &[u8]) -> Result<Dict, OutOfMemory> {
+        let mut dict = Dict::new(form.value_type);
+        for (_, row) in Rows::new(Shape::of(form), bytes).iter() {
+            let (mut member_room, mut value_room) = ([0; 20], [0; 20]);
+            let content = Content {
+                member: row.member.text(&mut member_room),
+                value: if form.value_type == ValueType::Hash {
+                    row.value.text(&mut value_room)
+                } else {
+                    &[]
+                },
+                score: if form.value_type == ValueType::SortedSet { score_of(row.value) } else { 0.0 },
+                expire_at: row.expire_at,
+            };
+            if let Err(error) = dict.insert(self, &content) {
+                while dict.drain_step(&mut self.slabs, &mut self.larges) {}
+                return Err(error);
+            }
+        }
+        dict.recorded = dict.next_ms();
+        Ok(dict)
+    }
+}
+
+impl Partition {
+    /// Stores packed bytes under a key as they are.
+    pub(crate) fn store_packed(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        form: Form,
+        bytes: &[u8],
+    ) -> Result<BlockRef, OpError> {
+        let expire_at = old.and_then(|old| self.heap.view(old.block).expire_at());
+        self.store_packed_until(db, key, old, form, bytes, expire_at)
+    }
+
+    fn store_packed_until(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        form: Form,
+        bytes: &[u8],
+        expire_at: Option<u64>,
+    ) -> Result<BlockRef, OpError> {
+        let block = if fits_inline(key, bytes.len()) {
+            let form = Form { encoding: form.encoding.placed(false), ..form };
+            self.put(db, key, old, form, bytes, expire_at)?
+        } else {
+            let form = Form { encoding: form.encoding.placed(true), ..form };
+            let index = self.insert_large(bytes.len(), &[bytes])?;
+            let stored = self.put(db, key, old, form, &index.to_le_bytes(), expire_at);
+            stored.inspect_err(|_| self.heap.larges.remove(index))?
+        };
+        let members = self.heap.members_time(block);
+        self.retime_members(db, key, None, members);
+        Ok(block)
+    }
+
+    /// Stores a collection with an index of its own under a key.
+    pub(crate) fn store_big(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        big: Big,
+        expire_at: Option<u64>,
+    ) -> Result<BlockRef, OpError> {
+        let value_type = big.value_type();
+        let index = self.heap.bigs.add(big);
+        let form = Form::new(value_type, Encoding::Big);
+        let stored = self.put(db, key, old, form, &index.to_le_bytes(), expire_at);
+        let block = stored.inspect_err(|_| self.heap.bigs.remove(index))?;
+        let members = self.heap.members_time(block);
+        self.retime_members(db, key, None, members);
+        Ok(block)
+    }
+
+    /// Stores a collection's rows, packed or big as the limits say.
+    pub(crate) fn store_rows(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        form: Form,
+        bytes: &[u8],
+        expire_at: Option<u64>,
+    ) -> Result<BlockRef, OpError> {
+        if self.limits.keep_packed(form, Rows::new(Shape::of(form), bytes)) {
+            return self.store_packed_until(db, key, old, form, bytes, expire_at);
+        }
+        let dict = self.heap.build_dict(form, bytes)?;
+        self.store_big(db, key, old, Big::Dict(dict), expire_at)
+    }
+
+    /// Stores a whole value of any type in its packed form.
+    pub(crate) fn store_value(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        form: Form,
+        bytes: &[u8],
+        expire_at: Option<u64>,
+    ) -> Result<(), OpError> {
+        match form.value_type {
+            ValueType::String => self.store_string(db, key, old, form, bytes, expire_at),
+            ValueType::Hash => self.store_rows(db, key, old, form, bytes, expire_at).map(drop),
+            _ => Err(OpError::WrongType),
+        }
+    }
+
+    /// Reports a change of a collection. `count` parts of it changed.
+    pub(crate) fn report_change(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        event: Event,
+        change: Change<'_>,
+        count: usize,
+    ) {
+        let db = db as u32;
+        self.effects.report(&Effect::Change { db, key: key.bytes, event, change });
+        self.effects.dirty += count.saturating_sub(1) as u64;
+    }
+
+    /// Room for packed values that are being changed, with the bytes of a value if there is one.
+    pub(crate) fn take_scratch(&mut self, entry: Option<Entry>) -> Vec<u8> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        if let Some(entry) = entry {
+            scratch.extend_from_slice(self.heap.packed_bytes(entry.block));
+        }
+        scratch
+    }
+
+    /// Gives the room back.
+    pub(crate) fn give_scratch(&mut self, scratch: Vec<u8>) {
+        /// More room than this is not kept.
+        const KEPT_BYTES_MAX: usize = 64 << 10;
+        if scratch.capacity() <= KEPT_BYTES_MAX {
+            self.scratch = scratch;
+        }
+    }
+
+    /// Lets members go whose time is over. `None` when there were none; else the key's entry, which
+    /// may be gone with its last member.
+    #[cold]
+    pub(crate) fn expire_due_members(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        entry: Entry,
+    ) -> Option<Option<Entry>> {
+        self.heap.members_time(entry.block).filter(|&at_ms| at_ms < self.now_ms)?;
+        let view = self.heap.view(entry.block);
+        let value_type = view.value_type();
+        let mut gone = Vec::new();
+        let (left, count) = match Outside::of(view) {
+            Outside::Big(index) => self.expire_in_big(db, key, index, &mut gone),
+            _ => self.expire_in_packed(db, key, entry, &mut gone),
+        };
+        if count > 0 {
+            let members = Strings::new(&gone);
+            let (event, change) = match value_type {
+                ValueType::Hash => (Event::Hexpired, Change::HashRemove { fields: members }),
+                ValueType::Set => (Event::Sexpired, Change::SetRemove { members }),
+                _ => (Event::Zexpired, Change::SortedSetRemove { members }),
+            };
+            self.report_change(db, key, event, change, count);
+            self.stats.expired_members += count as u64;
+        }
+        let entry = self.find(db, key).expect("the key is still there");
+        if left == 0 {
+            self.delete_entry(db, key, entry, DeleteCause::Command);
+            return Some(None);
+        }
+        Some(Some(entry))
+    }
+
+    fn expire_in_packed(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        entry: Entry,
+        gone: &mut Vec<u8>,
+    ) -> (usize, usize) {
+        let form = self.heap.view(entry.block).form();
+        let shape = Shape::of(form);
+        let old = self.take_scratch(Some(entry));
+        let (mut bytes, mut left, mut count) = (vec![0; shape.start()], 0, 0);
+        for (_, row) in Rows::new(shape, &old).iter() {
+            if row.expire_at.is_some_and(|at_ms| at_ms < self.now_ms) {
+                Strings::push(gone, row.member.text(&mut [0; 20]));
+                count += 1;
+            } else {
+                push_row(&mut bytes, shape, &row);
+                left += 1;
+            }
+        }
+        packed::refresh_earliest(&mut bytes, shape);
+        self.give_scratch(old);
+        // What got shorter needs no more memory than is at hand, or stays as it is till the next look.
+        match self.store_packed(db, key, Some(entry), form, &bytes) {
+            Ok(_) => (left, count),
+            Err(_) => (left, 0),
+        }
+    }
+
+    fn expire_in_big(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        index: u32,
+        gone: &mut Vec<u8>,
+    ) -> (usize, usize) {
+        let now_ms = self.now_ms;
+        let (before, after, left, count) = self.heap.with_big(index, |big, heap| {
+            let before = big.recorded();
+            let count = big.expire_members(heap, now_ms, gone);
+            (before, big.recorded(), big.len(), count)
+        });
+        self.retime_members(db, key, before, after);
+        (left, count)
+    }
+
+    /// Makes a big collection's record of its members' times agree with them.
+    pub(crate) fn refresh_record(&mut self, db: usize, key: &Key<'_>, index: u32) {
+        let big = self.heap.bigs.at(index);
+        let (before, next) = (big.recorded(), big.next_ms());
+        // A record that is too early is put right when it comes due.
+        let after = match (before, next) {
+            (Some(before), Some(next)) => Some(before.min(next)),
+            (_, next) => next,
+        };
+        if before != after {
+            self.heap.with_big(index, |big, _| big.set_recorded(after));
+            self.retime_members(db, key, before, after);
+        }
+    }
+}
+
+/// A number that two packed values share when they hold the same, whatever the order of a set's or a
+/// hash's rows.
+pub(crate) fn digest(form: Form, bytes: &[u8]) -> u64 {
+    let row_digest = |row: &packed::Row<'_>| {
+        let mut hash = Xxh3::new();
+        for element in [row.member, row.value] {
+            let mut room = [0; 20];
+            let text = element.text(&mut room);
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+        hash.update(&row.expire_at.unwrap_or(0).to_le_bytes());
+        hash.digest()
+    };
+    match form.value_type {
+        ValueType::Set | ValueType::Hash | ValueType::SortedSet => Rows::new(Shape::of(form), bytes)
+            .iter()
+            .fold(form.value_type as u64, |sum, (_, row)| sum.wrapping_add(row_digest(&row))),
+        _ => xxh3_64(bytes),
+    }
+}
+
+/// The word that OBJECT ENCODING answers.
+pub(crate) fn encoding_name(view: View<'_>) -> &'static str {
+    match (view.value_type(), view.encoding()) {
+        (ValueType::String, _) => crate::string::encoding_name(view),
+        (ValueType::Stream, _) => "stream",
+        (ValueType::Set, Encoding::Int | Encoding::LargeInt) => "intset",
+        (ValueType::Hash, Encoding::Timed | Encoding::LargeTimed) => "listpackex",
+        (ValueType::SortedSet, Encoding::Big) => "skiplist",
+        (ValueType::List, Encoding::Big) => "quicklist",
+        (_, Encoding::Big) => "hashtable",
+        _ => "listpack",
+    }
+}
+
+impl PlacedForm {
+    /// The form of a string's bytes.
+    pub(crate) fn of(form: Form) -> PlacedForm {
+        PlacedForm(form)
+    }
+}

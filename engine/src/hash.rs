@@ -1,0 +1,447 @@
+//! Hashes: fields with values, and with times of their own.
+
+use crate::big::Big;
+use crate::block::{Encoding, Form, ValueType};
+use crate::dict::{Content, Dict};
+use crate::effect::{Change, DeleteCause, Event, Strings};
+use crate::error::OpError;
+use crate::heap::{Heap, Outside};
+use crate::key::Key;
+use crate::members::Members;
+use crate::packed::{self, Row, Rows, Shape, push_row};
+use crate::partition::{Look, Partition};
+use crate::table::Entry;
+use encodings::listpack::Element;
+
+/// A field with its value.
+pub type Pair<'a> = (&'a [u8], &'a [u8]);
+
+impl Partition {
+    /// The fields at a key, `None` without the key. Counts as a read.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    #[inline]
+    pub fn hash(&mut self, db: usize, key: &Key<'_>) -> Result<Option<Members<'_>>, OpError> {
+        self.members(db, key, ValueType::Hash)
+    }
+
+    /// The members at a key that holds a value of a type.
+    #[inline]
+    pub(crate) fn members(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+    ) -> Result<Option<Members<'_>>, OpError> {
+        let found = self.lookup_as(db, key, Look::Read, value_type)?;
+        Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
+    }
+
+    /// Gives fields values, creating the key, and answers how many fields are new. The times of
+    /// fields that were there go, unless `keeps_times`.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`]; [`OpError::OutOfMemory`], and then some fields may have their values.
+    pub fn hash_set<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        pairs: impl Iterator<Item = Pair<'p>> + Clone,
+        keeps_times: bool,
+        event: Event,
+    ) -> Result<usize, OpError> {
+        let old = self.lookup_as(db, key, Look::Write, ValueType::Hash)?;
+        let (count_max, len_max) = self.limits.rows(ValueType::Hash);
+        let fits = pairs.clone().count() <= count_max
+            && pairs.clone().all(|(field, value)| field.len() <= len_max && value.len() <= len_max);
+        let (set, result) = match old.map(|old| Outside::of(self.heap.view(old.block))) {
+            Some(Outside::Big(index)) => self.hash_set_big(db, key, index, pairs.clone(), keeps_times),
+            _ if fits => self.hash_set_packed(db, key, old, pairs.clone(), keeps_times),
+            _ => self.hash_set_outgrown(db, key, old, pairs.clone(), keeps_times),
+        };
+        if set > 0 {
+            let mut strings = Vec::new();
+            if self.effects.listening {
+                pairs.take(set).for_each(|(field, value)| {
+                    Strings::push(&mut strings, field);
+                    Strings::push(&mut strings, value);
+                });
+            }
+            let change = Change::HashSet { pairs: Strings::new(&strings), keeps_times };
+            self.report_change(db, key, event, change, set);
+        }
+        result
+    }
+
+    /// How many pairs were set, and the answer.
+    fn hash_set_packed<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        pairs: impl Iterator<Item = Pair<'p>>,
+        keeps_times: bool,
+    ) -> (usize, Result<usize, OpError>) {
+        let form = self.packed_form(old, ValueType::Hash);
+        let shape = Shape::of(form);
+        let mut bytes = self.take_scratch(old);
+        let (mut set, mut added) = (0, 0);
+        for (field, value) in pairs {
+            added += usize::from(upsert(&mut bytes, shape, field, value, keeps_times));
+            set += 1;
+        }
+        if shape.timed {
+            packed::refresh_earliest(&mut bytes, shape);
+        }
+        let stored = if added > 0 {
+            // What was there may be over the limits, which a change of them does not touch.
+            let count = Rows::new(shape, &bytes).len();
+            self.store_hash(db, key, old, form, &bytes, count)
+        } else {
+            self.store_packed(db, key, old, form, &bytes).map(drop)
+        };
+        self.give_scratch(bytes);
+        match stored {
+            Ok(()) => (set, Ok(added)),
+            Err(error) => (0, Err(error)),
+        }
+    }
+
+    fn store_hash(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        form: Form,
+        bytes: &[u8],
+        count: usize,
+    ) -> Result<(), OpError> {
+        if count <= self.limits.hash_max_listpack_entries {
+            return self.store_packed(db, key, old, form, bytes).map(drop);
+        }
+        let expire_at = old.and_then(|old| self.heap.view(old.block).expire_at());
+        let dict = self.heap.build_dict(form, bytes)?;
+        self.store_big(db, key, old, Big::Dict(dict), expire_at).map(drop)
+    }
+
+    /// Sets pairs that a packed hash, or none, has no room for.
+    fn hash_set_outgrown<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        pairs: impl Iterator<Item = Pair<'p>>,
+        keeps_times: bool,
+    ) -> (usize, Result<usize, OpError>) {
+        let made = self.make_big(db, key, old, ValueType::Hash);
+        let index = match made {
+            Ok(index) => index,
+            Err(error) => return (0, Err(error)),
+        };
+        let answer = self.hash_set_big(db, key, index, pairs, keeps_times);
+        if answer.0 == 0 && old.is_none() {
+            let entry = self.find(db, key).expect("it was stored");
+            self.unlink(db, key, entry);
+            self.heap.free(entry.block);
+        }
+        answer
+    }
+
+    fn hash_set_big<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        index: u32,
+        pairs: impl Iterator<Item = Pair<'p>>,
+        keeps_times: bool,
+    ) -> (usize, Result<usize, OpError>) {
+        let (mut set, mut added) = (0, 0);
+        let result = self.heap.with_big(index, |big, heap| {
+            let dict = big.dict_mut();
+            for (field, value) in pairs {
+                added += usize::from(set_field(dict, heap, field, value, keeps_times)?);
+                set += 1;
+            }
+            Ok(added)
+        });
+        self.refresh_record(db, key, index);
+        (set, result)
+    }
+
+    /// Takes fields away, and the key with the last one. How many were there.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
+    pub fn hash_remove<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        fields: impl Iterator<Item = &'p [u8]>,
+        event: Event,
+    ) -> Result<usize, OpError> {
+        let Some(removed) = self.remove_members(db, key, ValueType::Hash, fields)? else {
+            return Ok(0);
+        };
+        let change = Change::HashRemove { fields: Strings::new(&removed.names) };
+        self.report_removed(db, key, event, change, &removed);
+        Ok(removed.count)
+    }
+
+    /// Gives fields that are there a time in milliseconds since 1970, or takes it away.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
+    pub fn hash_expire<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        fields: impl Iterator<Item = &'p [u8]> + Clone,
+        at_ms: Option<u64>,
+        event: Event,
+    ) -> Result<usize, OpError> {
+        let count = self.expire_members_at(db, key, ValueType::Hash, fields.clone(), at_ms)?;
+        if count > 0 {
+            let mut strings = Vec::new();
+            if self.effects.listening {
+                fields.for_each(|field| Strings::push(&mut strings, field));
+            }
+            let change = Change::HashExpire { fields: Strings::new(&strings), at_ms };
+            self.report_change(db, key, event, change, count);
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn apply_hash(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        event: Event,
+        change: &Change<'_>,
+    ) -> Result<(), OpError> {
+        match *change {
+            Change::HashSet { pairs, keeps_times } => {
+                let fields = pairs.iter().step_by(2);
+                let pairs = fields.zip(pairs.iter().skip(1).step_by(2));
+                self.hash_set(db, key, pairs, keeps_times, event).map(drop)
+            }
+            Change::HashRemove { fields } => {
+                self.hash_remove(db, key, fields.iter(), event).map(drop)
+            }
+            Change::HashExpire { fields, at_ms } => {
+                self.hash_expire(db, key, fields.iter(), at_ms, event).map(drop)
+            }
+            _ => unreachable!("the caller passes changes of hashes"),
+        }
+    }
+}
+
+/// Gives a packed field a value; true when it is new.
+fn upsert(
+    bytes: &mut Vec<u8>,
+    shape: Shape,
+    field: &[u8],
+    value: &[u8],
+    keeps_time: bool,
+) -> bool {
+    let found = Rows::new(shape, bytes).find(field);
+    let is_new = found.is_none();
+    let (range, kept) = match found {
+        Some((range, row)) => (range, row.expire_at.filter(|_| keeps_time)),
+        None => (bytes.len()..bytes.len(), None),
+    };
+    let row =
+        Row { member: Element::parse(field), value: Element::parse(value), expire_at: kept };
+    packed::replace(bytes, range, |out| push_row(out, shape, &row));
+    is_new
+}
+
+/// Gives a field of a big hash a value; true when it is new.
+fn set_field(
+    dict: &mut Dict,
+    heap: &mut Heap,
+    field: &[u8],
+    value: &[u8],
+    keeps_time: bool,
+) -> Result<bool, OpError> {
+    let mut content = Content { member: field, value, score: 0.0, expire_at: None };
+    let Some(entry) = dict.find(heap, field) else {
+        dict.insert(heap, &content)?;
+        return Ok(true);
+    };
+    if keeps_time {
+        content.expire_at = dict.cell(&heap.slabs, entry.block).expire_at;
+    }
+    dict.replace(heap, entry, &content)?;
+    Ok(false)
+}
+
+/// Members that were taken out of a collection.
+pub(crate) struct Removed {
+    /// How many.
+    pub(crate) count: usize,
+    /// Their names, as [`Strings`] hold them, if somebody listens to effects.
+    pub(crate) names: Vec<u8>,
+    /// None is left.
+    pub(crate) emptied: bool,
+}
+
+impl Partition {
+    /// The packed form of a value that is there and not big, or of a new one.
+    pub(crate) fn packed_form(&self, old: Option<Entry>, value_type: ValueType) -> Form {
+        let encoding = old.map_or(Encoding::Bytes, |old| {
+            self.heap.view(old.block).encoding().placed(false)
+        });
+        Form::new(value_type, encoding)
+    }
+
+    /// Makes a packed set, hash or sorted set big, or a new empty one that the caller fills at once.
+    pub(crate) fn make_big(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        value_type: ValueType,
+    ) -> Result<u32, OpError> {
+        let (expire_at, dict) = match old {
+            None => (None, Dict::new(value_type)),
+            Some(entry) => {
+                let (form, bytes) = self.heap.pack(entry.block);
+                (self.heap.view(entry.block).expire_at(), self.heap.build_dict(form, &bytes)?)
+            }
+        };
+        let block = self.store_big(db, key, old, Big::Dict(dict), expire_at)?;
+        Ok(self.heap.view(block).outside_index())
+    }
+
+    /// Takes members out; the caller reports, and deletes the key if none is left. `None` without
+    /// the key.
+    pub(crate) fn remove_members<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+        names: impl Iterator<Item = &'p [u8]>,
+    ) -> Result<Option<Removed>, OpError> {
+        let Some(entry) = self.lookup_as(db, key, Look::Write, value_type)? else {
+            return Ok(None);
+        };
+        let mut removed = Removed { count: 0, names: Vec::new(), emptied: false };
+        let listening = self.effects.listening;
+        let note = |removed: &mut Removed, name: &[u8]| {
+            removed.count += 1;
+            if listening {
+                Strings::push(&mut removed.names, name);
+            }
+        };
+        if let Outside::Big(index) = Outside::of(self.heap.view(entry.block)) {
+            self.heap.with_big(index, |big, heap| {
+                let dict = big.dict_mut();
+                for name in names {
+                    if let Some(entry) = dict.find(heap, name) {
+                        dict.remove(heap, entry);
+                        note(&mut removed, name);
+                    }
+                }
+                removed.emptied = dict.len() == 0;
+            });
+            self.refresh_record(db, key, index);
+            return Ok(Some(removed));
+        }
+        let form = self.packed_form(Some(entry), value_type);
+        let shape = Shape::of(form);
+        let mut bytes = self.take_scratch(Some(entry));
+        for name in names {
+            if let Some((range, _)) = Rows::new(shape, &bytes).find(name) {
+                bytes.drain(range);
+                note(&mut removed, name);
+            }
+        }
+        removed.emptied = bytes.len() == shape.start();
+        let mut stored = Ok(());
+        if removed.count > 0 && !removed.emptied {
+            if shape.timed {
+                packed::refresh_earliest(&mut bytes, shape);
+            }
+            stored = self.store_packed(db, key, Some(entry), form, &bytes).map(drop);
+        }
+        self.give_scratch(bytes);
+        stored.map(|()| Some(removed))
+    }
+
+    /// Reports members that were taken out, and deletes the key if none is left.
+    pub(crate) fn report_removed(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        event: Event,
+        change: Change<'_>,
+        removed: &Removed,
+    ) {
+        if removed.count == 0 {
+            return;
+        }
+        self.report_change(db, key, event, change, removed.count);
+        if removed.emptied {
+            let entry = self.find(db, key).expect("the key is still there");
+            self.delete_entry(db, key, entry, DeleteCause::Command);
+        }
+    }
+
+    /// Gives members that are there a time, or takes it away. How many were there.
+    pub(crate) fn expire_members_at<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+        names: impl Iterator<Item = &'p [u8]>,
+        at_ms: Option<u64>,
+    ) -> Result<usize, OpError> {
+        let Some(entry) = self.lookup_as(db, key, Look::Write, value_type)? else { return Ok(0) };
+        let mut count = 0;
+        if let Outside::Big(index) = Outside::of(self.heap.view(entry.block)) {
+            let done = self.heap.with_big(index, |big, heap| {
+                let dict = big.dict_mut();
+                for name in names {
+                    if let Some(entry) = dict.find(heap, name) {
+                        dict.retime(heap, entry, name, at_ms)?;
+                        count += 1;
+                    }
+                }
+                Ok(())
+            });
+            self.refresh_record(db, key, index);
+            return done.map(|()| count);
+        }
+        let mut form = self.packed_form(Some(entry), value_type);
+        let mut bytes = self.take_scratch(Some(entry));
+        if form.encoding != Encoding::Timed && at_ms.is_some() {
+            bytes = packed::make_timed(&bytes, Shape::of(form));
+            form.encoding = Encoding::Timed;
+        }
+        let shape = Shape::of(form);
+        for name in names {
+            if let Some((range, row)) = Rows::new(shape, &bytes).find(name) {
+                count += 1;
+                let member = row.member.to_vec();
+                let value = row.value.to_vec();
+                let row = Row {
+                    member: Element::parse(&member),
+                    value: match row.value {
+                        Element::Int(value) => Element::Int(value),
+                        Element::Bytes(_) => Element::Bytes(&value),
+                    },
+                    expire_at: at_ms,
+                };
+                packed::replace(&mut bytes, range, |out| push_row(out, shape, &row));
+            }
+        }
+        let mut stored = Ok(());
+        if count > 0 && shape.timed {
+            packed::refresh_earliest(&mut bytes, shape);
+            stored = self.store_packed(db, key, Some(entry), form, &bytes).map(drop);
+        }
+        self.give_scratch(bytes);
+        stored.map(|()| count)
+    }
+}

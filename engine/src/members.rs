@@ -1,0 +1,163 @@
+//! Reading a set, a hash or a sorted set, whatever form it has.
+
+use encodings::listpack::Element;
+
+use crate::block::ValueType;
+use crate::dict::{Dict, DictRow};
+use crate::heap::{Heap, Outside};
+use crate::packed::{Row, Rows, Shape, score_of};
+use crate::slab::BlockRef;
+use crate::string::StringValue;
+use crate::table::ScanPosition;
+
+/// A member of a set or sorted set, or a field of a hash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member<'a> {
+    /// The member or field.
+    pub name: StringValue<'a>,
+    /// A field's value.
+    pub value: StringValue<'a>,
+    /// A sorted set's score.
+    pub score: f64,
+    /// When it is due, in milliseconds since 1970.
+    pub expire_at: Option<u64>,
+}
+
+impl<'a> Member<'a> {
+    fn of_row(value_type: ValueType, row: &Row<'a>) -> Member<'a> {
+        let scored = value_type == ValueType::SortedSet;
+        Member {
+            name: row.member.into(),
+            value: row.value.into(),
+            score: if scored { score_of(row.value) } else { 0.0 },
+            expire_at: row.expire_at,
+        }
+    }
+
+    fn of_cell(row: &DictRow<'a>) -> Member<'a> {
+        Member {
+            name: StringValue::Bytes(row.member),
+            value: StringValue::Bytes(row.value),
+            score: row.score,
+            expire_at: row.expire_at,
+        }
+    }
+}
+
+impl<'a> From<Element<'a>> for StringValue<'a> {
+    #[inline]
+    fn from(element: Element<'a>) -> StringValue<'a> {
+        match element {
+            Element::Int(value) => StringValue::Int(value),
+            Element::Bytes(bytes) => StringValue::Bytes(bytes),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Body<'a> {
+    Packed(Rows<'a>),
+    Big(&'a Dict),
+}
+
+/// The members of a set, a hash or a sorted set.
+#[derive(Clone, Copy)]
+pub struct Members<'a> {
+    heap: &'a Heap,
+    value_type: ValueType,
+    body: Body<'a>,
+}
+
+impl<'a> Members<'a> {
+    /// Those in a block's value.
+    #[inline]
+    pub(crate) fn of(heap: &'a Heap, block: BlockRef) -> Members<'a> {
+        let view = heap.view(block);
+        let body = match Outside::of(view) {
+            Outside::Big(index) => Body::Big(heap.bigs.at(index).dict()),
+            _ => Body::Packed(Rows::new(Shape::of(view.form()), heap.packed_bytes(block))),
+        };
+        Members { heap, value_type: view.value_type(), body }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self.body {
+            Body::Packed(rows) => rows.len(),
+            Body::Big(dict) => dict.len(),
+        }
+    }
+
+    /// True without any; no value stays so.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether they lie packed, one after another, and [`Members::scan`] gives all at once.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.body, Body::Packed(_))
+    }
+
+    /// One member by its name.
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<Member<'a>> {
+        match self.body {
+            Body::Packed(rows) => {
+                let (_, row) = rows.find(name)?;
+                Some(Member::of_row(self.value_type, &row))
+            }
+            Body::Big(dict) => {
+                let entry = dict.find(self.heap, name)?;
+                Some(Member::of_cell(&dict.row(self.heap, entry.block)))
+            }
+        }
+    }
+
+    /// Calls `f` with each.
+    pub fn for_each(&self, mut f: impl FnMut(Member<'a>)) {
+        match self.body {
+            Body::Packed(rows) => {
+                rows.iter().for_each(|(_, row)| f(Member::of_row(self.value_type, &row)));
+            }
+            Body::Big(dict) => dict.for_each(self.heap, |row| f(Member::of_cell(&row))),
+        }
+    }
+
+    /// A random member, each with the same chance; `word` is a random number.
+    pub fn random(&self, word: u64) -> Option<Member<'a>> {
+        match self.body {
+            Body::Packed(rows) => {
+                let index = ((word >> 32) * rows.len() as u64) >> 32;
+                let (_, row) = rows.iter().nth(index as usize)?;
+                Some(Member::of_row(self.value_type, &row))
+            }
+            Body::Big(dict) => {
+                let block = dict.random(self.heap, word)?;
+                Some(Member::of_cell(&dict.row(self.heap, block)))
+            }
+        }
+    }
+
+    /// Calls `f` with members from a cursor on until at least `count` were found, and gives the
+    /// cursor to go on with; 0 at the end. A member that is there from the first call to the last is
+    /// given at least once.
+    pub fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(Member<'a>)) -> u64 {
+        let Body::Big(dict) = self.body else {
+            self.for_each(f);
+            return 0;
+        };
+        let mut position = ScanPosition(cursor as u32);
+        let mut found = 0;
+        while found < count {
+            let next = dict.scan(self.heap, position, |row| {
+                f(Member::of_cell(&row));
+                found += 1;
+            });
+            match next {
+                Some(next) => position = next,
+                None => return 0,
+            }
+        }
+        u64::from(position.0)
+    }
+}
