@@ -9,9 +9,9 @@ pub mod double;
 pub mod float80;
 pub mod glob;
 pub mod integer;
-mod literal;
 pub mod intset;
 pub mod listpack;
+mod literal;
 pub mod lzf;
 pub mod rdb;
 

@@ -23,13 +23,26 @@ use crate::{Corrupt, lzf};
 
 /// The version that payloads carry: that of Redis 7.2, which all that came after take.
 pub const DUMP_VERSION: u16 = 11;
+/// The version of payloads whose fields have times: that of Redis 7.4.
+pub const FIELD_TIMES_VERSION: u16 = 12;
 
 /// Versions that are read, besides Valkey's own: those of Redis up to 8.2.
 const VERSION_MAX: u16 = 12;
 /// Valkey 9 counts from here; its strings are the same.
 const VERSION_VALKEY: u16 = 80;
 
-const TYPE_STRING: u8 = 0;
+/// A string.
+pub const TYPE_STRING: u8 = 0;
+/// Number of fields, then fields and values as strings.
+pub const TYPE_HASH: u8 = 4;
+/// A string that is a listpack of fields and values.
+pub const TYPE_HASH_LISTPACK: u8 = 16;
+/// Earliest time u64 LE, number of fields, then time, field and value of each; a time is a length: 0
+/// without, else 1 more than its distance from the earliest.
+pub const TYPE_HASH_TIMES: u8 = 24;
+/// Earliest time u64 LE, then a string that is a listpack of fields, values and times (0 without) in
+/// the order of the times, those without at the end.
+pub const TYPE_HASH_LISTPACK_TIMES: u8 = 25;
 
 const LEN_14_BITS: u8 = 0b01 << 6;
 const LEN_32_BITS: u8 = 0x80;
@@ -53,7 +66,12 @@ pub fn dump_string(bytes: &[u8], compress: bool) -> Vec<u8> {
     let mut payload = Vec::with_capacity(bytes.len() + 16);
     payload.push(TYPE_STRING);
     write_string(&mut payload, bytes, compress);
-    payload.extend(DUMP_VERSION.to_le_bytes());
+    sign(payload, DUMP_VERSION)
+}
+
+/// Ends a payload, type and value so far, with the version that it needs and its checksum.
+pub fn sign(mut payload: Vec<u8>, version: u16) -> Vec<u8> {
+    payload.extend(version.to_le_bytes());
     let checksum = CRC_64.checksum(&payload);
     payload.extend(checksum.to_le_bytes());
     payload

@@ -132,6 +132,7 @@ pub(crate) struct Bigs {
     /// Bytes outside of slab blocks of those that live.
     bytes: usize,
     /// Those that are freed in steps.
+    #[allow(clippy::vec_box, reason = "they come boxed from the entries")]
     dying: Vec<Box<Big>>,
 }
 

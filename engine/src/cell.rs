@@ -183,8 +183,11 @@ impl<'a> Cell<'a> {
         match value_type {
             ValueType::Hash => {
                 let low = block[at] as usize;
-                let (len, bytes) =
-                    if low < 0x80 { (low, 1) } else { (low & 0x7f | (block[at + 1] as usize) << 7, 2) };
+                let (len, bytes) = if low < 0x80 {
+                    (low, 1)
+                } else {
+                    (low & 0x7f | (block[at + 1] as usize) << 7, 2)
+                };
                 at += bytes;
                 member_end = at + len;
             }
@@ -266,8 +269,10 @@ mod tests {
     fn every_part_comes_back_at_every_length() {
         let bytes = [0x5a; 1200];
         for member_len in (0..200).step_by(if cfg!(miri) { 41 } else { 1 }).chain([1024]) {
-            let members =
-                [KeyPart::Inline(&bytes[..member_len]), KeyPart::Outside { index: 7, hash: 1 << 60 }];
+            let members = [
+                KeyPart::Inline(&bytes[..member_len]),
+                KeyPart::Outside { index: 7, hash: 1 << 60 },
+            ];
             for (member, expire_at) in
                 members.into_iter().flat_map(|member| [(member, None), (member, Some(1 << 47))])
             {

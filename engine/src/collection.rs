@@ -96,9 +96,10 @@ pub(crate) fn validate(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
     match (form.value_type, form.encoding) {
         (ValueType::String, Encoding::Bytes | Encoding::Raw) => Ok(()),
         (ValueType::Set, Encoding::Int) => Intset::validate(bytes).map(drop).map_err(corrupt),
-        (ValueType::Set | ValueType::Hash | ValueType::SortedSet, Encoding::Bytes | Encoding::Timed) => {
-            validate_rows(form, bytes)
-        }
+        (
+            ValueType::Set | ValueType::Hash | ValueType::SortedSet,
+            Encoding::Bytes | Encoding::Timed | Encoding::Large | Encoding::LargeTimed,
+        ) => validate_rows(form, bytes),
         (ValueType::List, Encoding::Bytes) => {
             Listpack::<true>::validate(bytes).map(drop).map_err(corrupt)
         }
@@ -125,7 +126,8 @@ fn validate_rows(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
 }
 
 impl Heap {
-    /// A value's packed form, whatever form it has, but for strings that are integers.
+    /// A value's packed form, whatever form it has, but for strings that are integers. What is big
+    /// is packed in an encoding of what lies outside, and becomes big again where it is stored.
     pub(crate) fn pack(&self, block: BlockRef) -> (Form, Vec<u8>) {
         let view = self.view(block);
         let form = view.form();
@@ -140,11 +142,13 @@ impl Heap {
 
     fn pack_dict(&self, dict: &Dict) -> (Form, Vec<u8>) {
         let timed = dict.timed_len() > 0;
-        let encoding = if timed { Encoding::Timed } else { Encoding::Bytes };
+        let encoding = if timed { Encoding::LargeTimed } else { Encoding::Large };
         let form = Form::new(dict.value_type, encoding);
         let shape = Shape::of(form);
         let mut bytes = vec![0; shape.start()];
-        dict.for_each(self, |row| row.pack(dict.value_type, |row| push_row(&mut bytes, shape, row)));
+        dict.for_each(self, |row| {
+            row.pack(dict.value_type, |row| push_row(&mut bytes, shape, row))
+        });
         if timed {
             packed::refresh_earliest(&mut bytes, shape);
         }
@@ -163,7 +167,11 @@ impl Heap {
                 } else {
                     &[]
                 },
-                score: if form.value_type == ValueType::SortedSet { score_of(row.value) } else { 0.0 },
+                score: if form.value_type == ValueType::SortedSet {
+                    score_of(row.value)
+                } else {
+                    0.0
+                },
                 expire_at: row.expire_at,
             };
             if let Err(error) = dict.insert(self, &content) {
@@ -242,7 +250,8 @@ impl Partition {
         bytes: &[u8],
         expire_at: Option<u64>,
     ) -> Result<BlockRef, OpError> {
-        if self.limits.keep_packed(form, Rows::new(Shape::of(form), bytes)) {
+        let rows = Rows::new(Shape::of(form), bytes);
+        if !form.encoding.is_large() && self.limits.keep_packed(form, rows) {
             return self.store_packed_until(db, key, old, form, bytes, expire_at);
         }
         let dict = self.heap.build_dict(form, bytes)?;
@@ -411,9 +420,11 @@ pub(crate) fn digest(form: Form, bytes: &[u8]) -> u64 {
         hash.digest()
     };
     match form.value_type {
-        ValueType::Set | ValueType::Hash | ValueType::SortedSet => Rows::new(Shape::of(form), bytes)
-            .iter()
-            .fold(form.value_type as u64, |sum, (_, row)| sum.wrapping_add(row_digest(&row))),
+        ValueType::Set | ValueType::Hash | ValueType::SortedSet => {
+            Rows::new(Shape::of(form), bytes)
+                .iter()
+                .fold(form.value_type as u64, |sum, (_, row)| sum.wrapping_add(row_digest(&row)))
+        }
         _ => xxh3_64(bytes),
     }
 }

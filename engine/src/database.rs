@@ -86,8 +86,7 @@ impl Tables {
         table.each_with_low_bits(&heap.slabs, low, bits, |block| {
             let bytes = heap.slabs.block(block);
             let hash = hash_of(bytes, heap.seed) as u32;
-            if (hash ^ low) << (32 - bits) == 0
-            {
+            if (hash ^ low) << (32 - bits) == 0 {
                 let own = heap.view(block).expire_at();
                 own.into_iter().chain(heap.members_time(block)).for_each(|at_ms| f(block, at_ms));
             }

@@ -188,7 +188,8 @@ impl Dict {
             expire_at: content.expire_at,
         };
         self.place_value(heap, &mut cell, content)?;
-        let same = block_bytes_for(cell.bytes(self.value_type)) == heap.slabs.block_bytes(entry.block);
+        let same =
+            block_bytes_for(cell.bytes(self.value_type)) == heap.slabs.block_bytes(entry.block);
         let block = if same {
             cell.write(self.value_type, heap.slabs.block_mut(entry.block));
             entry.block
@@ -334,7 +335,8 @@ impl Dict {
     /// Frees the cells of one bucket, or a slot of the times; false once nothing is left.
     pub(crate) fn drain_step(&mut self, slabs: &mut Slabs, larges: &mut Larges) -> bool {
         let value_type = self.value_type;
-        if self.table.drain_step(slabs, |slabs, block| free_cell(value_type, slabs, larges, block)) {
+        if self.table.drain_step(slabs, |slabs, block| free_cell(value_type, slabs, larges, block))
+        {
             return true;
         }
         let left = self.times.as_mut().is_some_and(|times| times.drain_step());
@@ -349,7 +351,8 @@ impl Dict {
     /// # Panics
     /// When they do not agree.
     pub(crate) fn validate(&self, heap: &Heap) {
-        self.table.validate(&heap.slabs, &|block: &[u8]| hash_of(self.value_type, block, heap.seed));
+        self.table
+            .validate(&heap.slabs, &|block: &[u8]| hash_of(self.value_type, block, heap.seed));
         let (mut timed, mut first) = (0, u64::MAX);
         self.table.for_each(&heap.slabs, |block| {
             let cell = self.cell(&heap.slabs, block);

@@ -26,6 +26,15 @@ impl Partition {
         self.members(db, key, ValueType::Hash)
     }
 
+    /// As [`Partition::hash`], but without a trace in statistics and access stamp.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn hash_look(&mut self, db: usize, key: &Key<'_>) -> Result<Option<Members<'_>>, OpError> {
+        let found = self.lookup_as(db, key, Look::Silent, ValueType::Hash)?;
+        Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
+    }
+
     /// The members at a key that holds a value of a type.
     #[inline]
     pub(crate) fn members(
@@ -56,7 +65,9 @@ impl Partition {
         let fits = pairs.clone().count() <= count_max
             && pairs.clone().all(|(field, value)| field.len() <= len_max && value.len() <= len_max);
         let (set, result) = match old.map(|old| Outside::of(self.heap.view(old.block))) {
-            Some(Outside::Big(index)) => self.hash_set_big(db, key, index, pairs.clone(), keeps_times),
+            Some(Outside::Big(index)) => {
+                self.hash_set_big(db, key, index, pairs.clone(), keeps_times)
+            }
             _ if fits => self.hash_set_packed(db, key, old, pairs.clone(), keeps_times),
             _ => self.hash_set_outgrown(db, key, old, pairs.clone(), keeps_times),
         };
@@ -237,21 +248,14 @@ impl Partition {
 }
 
 /// Gives a packed field a value; true when it is new.
-fn upsert(
-    bytes: &mut Vec<u8>,
-    shape: Shape,
-    field: &[u8],
-    value: &[u8],
-    keeps_time: bool,
-) -> bool {
+fn upsert(bytes: &mut Vec<u8>, shape: Shape, field: &[u8], value: &[u8], keeps_time: bool) -> bool {
     let found = Rows::new(shape, bytes).find(field);
     let is_new = found.is_none();
     let (range, kept) = match found {
         Some((range, row)) => (range, row.expire_at.filter(|_| keeps_time)),
         None => (bytes.len()..bytes.len(), None),
     };
-    let row =
-        Row { member: Element::parse(field), value: Element::parse(value), expire_at: kept };
+    let row = Row { member: Element::parse(field), value: Element::parse(value), expire_at: kept };
     packed::replace(bytes, range, |out| push_row(out, shape, &row));
     is_new
 }
@@ -289,9 +293,8 @@ pub(crate) struct Removed {
 impl Partition {
     /// The packed form of a value that is there and not big, or of a new one.
     pub(crate) fn packed_form(&self, old: Option<Entry>, value_type: ValueType) -> Form {
-        let encoding = old.map_or(Encoding::Bytes, |old| {
-            self.heap.view(old.block).encoding().placed(false)
-        });
+        let encoding =
+            old.map_or(Encoding::Bytes, |old| self.heap.view(old.block).encoding().placed(false));
         Form::new(value_type, encoding)
     }
 

@@ -5,7 +5,9 @@ use encodings::listpack::Element;
 use crate::block::ValueType;
 use crate::dict::{Dict, DictRow};
 use crate::heap::{Heap, Outside};
+use crate::key::Key;
 use crate::packed::{Row, Rows, Shape, score_of};
+use crate::partition::{Look, Partition};
 use crate::slab::BlockRef;
 use crate::string::StringValue;
 use crate::table::ScanPosition;
@@ -54,6 +56,26 @@ impl<'a> From<Element<'a>> for StringValue<'a> {
     }
 }
 
+/// A value of any type, to be read.
+#[derive(Clone, Copy)]
+pub enum Value<'a> {
+    /// Bytes or an integer.
+    String(StringValue<'a>),
+    /// Members, fields, or members with scores.
+    Members(Members<'a>),
+}
+
+impl Partition {
+    /// The value at a key, whatever its type, without a trace in statistics and access stamp.
+    pub fn value(&mut self, db: usize, key: &Key<'_>) -> Option<Value<'_>> {
+        let entry = self.lookup(db, key, Look::Silent)?;
+        Some(match self.heap.view(entry.block).value_type() {
+            ValueType::String => Value::String(self.heap.string_value(entry.block)),
+            _ => Value::Members(Members::of(&self.heap, entry.block)),
+        })
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Body<'a> {
     Packed(Rows<'a>),
@@ -78,6 +100,11 @@ impl<'a> Members<'a> {
             _ => Body::Packed(Rows::new(Shape::of(view.form()), heap.packed_bytes(block))),
         };
         Members { heap, value_type: view.value_type(), body }
+    }
+
+    /// Set, hash or sorted set.
+    pub fn value_type(&self) -> ValueType {
+        self.value_type
     }
 
     /// How many.

@@ -14,7 +14,6 @@
 //! The block knows type, form and total length, so there is no header. A sorted set's rows stand in
 //! the order of scores and members, the others' in the order in which they came.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use encodings::listpack::{self, Element, Listpack};
@@ -157,8 +156,7 @@ pub(crate) fn earliest(bytes: &[u8]) -> Option<u64> {
 /// Writes the earliest time of timed rows, as the rows have it.
 pub(crate) fn refresh_earliest(bytes: &mut [u8], shape: Shape) {
     let first = Rows::new(shape, bytes).iter().filter_map(|(_, row)| row.expire_at).min();
-    bytes[..TIME_BYTES]
-        .copy_from_slice(&first.unwrap_or(NO_TIME).to_le_bytes()[..TIME_BYTES]);
+    bytes[..TIME_BYTES].copy_from_slice(&first.unwrap_or(NO_TIME).to_le_bytes()[..TIME_BYTES]);
 }
 
 /// The same rows with times that are not set yet.
@@ -204,9 +202,7 @@ impl ScoreBytes {
 pub(crate) fn is_score(element: Element<'_>) -> bool {
     match element {
         Element::Int(_) => true,
-        Element::Bytes(bytes) => {
-            matches!(bytes.len(), 4 | 8) && !score_of(element).is_nan()
-        }
+        Element::Bytes(bytes) => matches!(bytes.len(), 4 | 8) && !score_of(element).is_nan(),
     }
 }
 
@@ -220,12 +216,6 @@ pub(crate) fn score_of(element: Element<'_>) -> f64 {
             _ => f64::from_le_bytes(bytes.try_into().expect("a score has four or eight bytes")),
         },
     }
-}
-
-/// The order of members as byte strings, whatever elements they are stored as.
-pub(crate) fn compare_members(a: Element<'_>, b: Element<'_>) -> Ordering {
-    let (mut room_a, mut room_b) = ([0; 20], [0; 20]);
-    a.text(&mut room_a).cmp(b.text(&mut room_b))
 }
 
 #[cfg(test)]
@@ -268,7 +258,10 @@ mod tests {
         push_row(&mut bytes, timed, &row(b"c", b"3", Some(FIELD_TIME_MAX_MS)));
         refresh_earliest(&mut bytes, timed);
         assert_eq!(earliest(&bytes), Some(77));
-        assert_eq!(Rows::new(timed, &bytes).find(b"c").unwrap().1.expire_at, Some(FIELD_TIME_MAX_MS));
+        assert_eq!(
+            Rows::new(timed, &bytes).find(b"c").unwrap().1.expire_at,
+            Some(FIELD_TIME_MAX_MS)
+        );
         assert_eq!(Rows::new(timed, &bytes).len(), 3);
     }
 

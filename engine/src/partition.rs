@@ -118,12 +118,8 @@ impl Partition {
             arena.reserve_bytes = arena.reserve_bytes.min(options.arena_limit_bytes);
         }
         let slabs = Slabs::new(Arena::new(arena)?);
-        let heap = Heap {
-            slabs,
-            larges: Larges::default(),
-            bigs: Bigs::default(),
-            seed: options.seed,
-        };
+        let heap =
+            Heap { slabs, larges: Larges::default(), bigs: Bigs::default(), seed: options.seed };
         let databases = (0..options.databases).map(|_| Database::new(options.hash_slots)).collect();
         let mut partition = Partition {
             heap,

@@ -249,7 +249,13 @@ impl Partition {
 
     fn create_zeros(&mut self, db: usize, key: &Key<'_>, len: usize) -> Result<BlockRef, OpError> {
         if fits_inline(key, len) {
-            return self.put_new(db, key, Form::string(Encoding::Raw), &[0; INLINE_BYTES_MAX][..len], None);
+            return self.put_new(
+                db,
+                key,
+                Form::string(Encoding::Raw),
+                &[0; INLINE_BYTES_MAX][..len],
+                None,
+            );
         }
         let index = self.insert_large(len, &[])?;
         let stored = self.store(db, key, None, NewValue::Large(index), None);

@@ -131,6 +131,8 @@ pub struct DatabaseFigures {
     pub keys: usize,
     /// Keys with an expire time.
     pub volatile: usize,
+    /// Of these, keys whose fields or members have times.
+    pub with_timed_members: usize,
     /// Their mean time to live, estimated.
     pub average_ttl_ms: u64,
 }
@@ -255,6 +257,7 @@ impl DatabaseFigures {
         Self {
             keys,
             volatile: partition.expires_len(db),
+            with_timed_members: partition.with_timed_members_len(db),
             average_ttl_ms: partition.average_ttl_ms(db, seed),
         }
     }
@@ -266,6 +269,7 @@ impl DatabaseFigures {
         self.average_ttl_ms = (sum_ms / (volatile.max(1) as u128)) as u64;
         self.volatile = volatile;
         self.keys += other.keys;
+        self.with_timed_members += other.with_timed_members;
     }
 }
 
@@ -273,6 +277,7 @@ fn add_keyspace(sum: &mut engine::Stats, other: &engine::Stats) {
     sum.hits += other.hits;
     sum.misses += other.misses;
     sum.expired_keys += other.expired_keys;
+    sum.expired_members += other.expired_members;
     sum.expire_lag_max_ms = sum.expire_lag_max_ms.max(other.expire_lag_max_ms);
     sum.blocks_moved += other.blocks_moved;
 }
@@ -294,8 +299,14 @@ mod tests {
 
     #[test]
     fn times_to_live_are_weighed_by_their_keys() {
-        let mut sum = DatabaseFigures { keys: 5, volatile: 1, average_ttl_ms: 100 };
-        sum.add(&DatabaseFigures { keys: 5, volatile: 3, average_ttl_ms: 500 });
+        let mut sum =
+            DatabaseFigures { keys: 5, volatile: 1, average_ttl_ms: 100, ..Default::default() };
+        sum.add(&DatabaseFigures {
+            keys: 5,
+            volatile: 3,
+            average_ttl_ms: 500,
+            ..Default::default()
+        });
         assert_eq!((sum.keys, sum.volatile, sum.average_ttl_ms), (10, 4, 400));
         sum.add(&DatabaseFigures::default());
         assert_eq!((sum.keys, sum.volatile, sum.average_ttl_ms), (10, 4, 400));

@@ -171,7 +171,9 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         if !started {
             begin(core, clock, timer);
         }
-        self.core.state.refresh_config();
+        if self.core.state.refresh_config() {
+            self.core.follow_config(self.core.state.index);
+        }
         if self.core.state.config_version != self.applied_config_version {
             self.applied_config_version = self.core.state.config_version;
             self.listen_anew();
@@ -297,6 +299,10 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
         for peer in (0..shards).filter(|peer| *peer != index) {
             self.fabric.receive(peer, index, &mut self.inbox);
+            if !self.inbox.is_empty() && self.core.state.refresh_config() {
+                // A command sent after CONFIG SET was answered finds the new settings here too.
+                self.core.follow_config(index);
+            }
             for message in std::mem::take(&mut self.inbox) {
                 match message {
                     Message::Socket(_, socket) => {

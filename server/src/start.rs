@@ -272,6 +272,7 @@ pub fn configure_partition(partition: &mut Partition, config: &Config) {
         lfu_log_factor: config.lfu_log_factor as u32,
         lfu_decay_minutes: config.lfu_decay_time as u32,
     });
+    partition.limits = config.limits();
 }
 
 fn random_seed() -> u64 {

@@ -69,7 +69,8 @@ fn a_value_is_overwritten_where_the_class_stays() {
                 let done = overwrite_value(&mut block, Form::string(Encoding::Raw), &value);
                 assert_eq!(done, class(len) == block.len());
                 if done {
-                    let content = Content { form: Form::string(Encoding::Raw), value: &value, ..old };
+                    let content =
+                        Content { form: Form::string(Encoding::Raw), value: &value, ..old };
                     let mut fresh = block.clone();
                     write(&mut fresh, &content);
                     assert_eq!(block, fresh);
@@ -123,6 +124,9 @@ fn documented_examples_are_true() {
     let mut block = [0xcc; 24];
     let (key, value) = (KeyPart::Inline(b"k"), &b"hello world"[..]);
     let expire_at = Some(EXPIRE_BASE_MS + 100_000);
-    write(&mut block, &Content { form: Form::string(Encoding::Bytes), stamp, expire_at, key, value });
+    write(
+        &mut block,
+        &Content { form: Form::string(Encoding::Bytes), stamp, expire_at, key, value },
+    );
     assert_eq!(block, *b"\x40\xc4\x5b\x2d\x06\xa0\x86\x01\x00\x00khello world\xcc\xcc");
 }

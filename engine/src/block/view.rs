@@ -1,8 +1,8 @@
 //! Reading blocks: the whole taken apart, or just what a lookup needs.
 
 use super::{
-    ENCODING_SHIFT, EXPIRE_BASE_MS, EXPIRE_FAR, Encoding, Form, HAS_EXPIRE, HEADER_BYTES,
-    KeyPart, LENS_AT, LONG_KEY, OUTSIDE_KEY_BYTES, TYPE_MASK, ValueType,
+    ENCODING_SHIFT, EXPIRE_BASE_MS, EXPIRE_FAR, Encoding, Form, HAS_EXPIRE, HEADER_BYTES, KeyPart,
+    LENS_AT, LONG_KEY, OUTSIDE_KEY_BYTES, TYPE_MASK, ValueType,
 };
 use crate::slab::{BLOCK_BYTES_MIN, FINE_BYTES_MAX};
 
@@ -29,8 +29,7 @@ impl Head {
     /// The value may have parts with times of their own.
     #[inline]
     pub(crate) fn may_have_times(self) -> bool {
-        self.0 as u8 & TYPE_MASK != 0
-            && self.0 as u8 >> ENCODING_SHIFT & 7 >= Encoding::Timed as u8
+        self.0 as u8 & TYPE_MASK != 0 && self.0 as u8 >> ENCODING_SHIFT & 7 >= Encoding::Timed as u8
     }
 }
 

@@ -90,11 +90,7 @@ pub(super) fn encode(effect: &Effect<'_>, log: &mut Vec<u8>) {
             let writer = writer.kind(SET).db(db).bytes(key).bytes(value).option(expire_at);
             writer.flag(existed).flag(keeps_expire)
         }
-        Effect::IncrBy { db, key, delta } => writer
-            .kind(INCR_BY)
-            .db(db)
-            .bytes(key)
-            .signed(delta),
+        Effect::IncrBy { db, key, delta } => writer.kind(INCR_BY).db(db).bytes(key).signed(delta),
         Effect::IncrByFloat { db, key, text } => {
             writer.kind(INCR_BY_FLOAT).db(db).bytes(key).bytes(text)
         }

@@ -202,11 +202,8 @@ fn replay(partition: &Partition, limits: Limits) {
 
 #[test]
 fn hashes_agree_with_the_oracle_in_every_form() {
-    let small = Limits {
-        hash_max_listpack_entries: 10,
-        hash_max_listpack_value: 90,
-        ..Limits::default()
-    };
+    let small =
+        Limits { hash_max_listpack_entries: 10, hash_max_listpack_value: 90, ..Limits::default() };
     let none = Limits { hash_max_listpack_entries: 0, ..Limits::default() };
     let large = Limits { hash_max_listpack_value: 1 << 20, ..Limits::default() };
     for seed in 0..if cfg!(miri) { 1 } else { 6 } {

@@ -35,7 +35,7 @@ impl<'a> Args<'a> {
     }
 
     /// All arguments from `first` on.
-    pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let input = self.input;
         self.ranges[first.min(self.ranges.len())..]
             .iter()

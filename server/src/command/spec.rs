@@ -168,6 +168,20 @@ pub enum Group {
     String,
     /// Bitmaps.
     Bitmap,
+    /// HyperLogLogs.
+    HyperLogLog,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Hashes.
+    Hash,
+    /// Sorted sets.
+    SortedSet,
+    /// Places on the earth.
+    Geo,
+    /// Streams.
+    Stream,
     /// The connection.
     Connection,
     /// The server.
@@ -182,9 +196,16 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 15] = [
         Self::String,
         Self::Bitmap,
+        Self::HyperLogLog,
+        Self::List,
+        Self::Set,
+        Self::Hash,
+        Self::SortedSet,
+        Self::Geo,
+        Self::Stream,
         Self::Generic,
         Self::Transactions,
         Self::PubSub,
@@ -199,6 +220,13 @@ impl Group {
             Self::Generic => "generic",
             Self::String => "string",
             Self::Bitmap => "bitmap",
+            Self::HyperLogLog => "hyperloglog",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::Hash => "hash",
+            Self::SortedSet => "sorted-set",
+            Self::Geo => "geo",
+            Self::Stream => "stream",
             Self::Connection => "connection",
             Self::Server => "server",
             Self::Transactions => "transactions",

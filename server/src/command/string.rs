@@ -173,7 +173,7 @@ pub const COMMANDS: &[Command] = &[
 
 /// Answers a string, or null for a missing key.
 #[inline]
-fn answer(reply: &mut Reply, value: Option<StringValue<'_>>) {
+pub(super) fn answer_string(reply: &mut Reply, value: Option<StringValue<'_>>) {
     match value {
         Some(StringValue::Bytes(bytes)) => reply.bulk(bytes),
         Some(StringValue::Int(value)) => reply.bulk_integer(value),
@@ -183,7 +183,7 @@ fn answer(reply: &mut Reply, value: Option<StringValue<'_>>) {
 
 fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    answer(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
+    answer_string(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
     Ok(())
 }
 
@@ -287,7 +287,7 @@ fn set(ctx: &mut CommandCtx<'_>) -> CommandResult {
     };
     let key = ctx.key(1);
     if parsed.get {
-        answer(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
+        answer_string(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
     }
     let options =
         SetOptions { expire, condition: parsed.condition.unwrap_or(SetCondition::Always) };
@@ -330,7 +330,7 @@ fn setnx(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn getset(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    answer(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
+    answer_string(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);
     let options = SetOptions { expire: SetExpire::Clear, condition: SetCondition::Always };
     ctx.keyspace.set(ctx.client.db, &key, ctx.args.get(2), options)?;
     Ok(())
@@ -340,7 +340,7 @@ fn getdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let value = ctx.keyspace.get(ctx.client.db, &key)?;
     let found = value.is_some();
-    answer(ctx.reply, value);
+    answer_string(ctx.reply, value);
     if found {
         ctx.keyspace.delete(ctx.client.db, &key, engine::DeleteCause::Command);
     }
@@ -362,7 +362,7 @@ fn getex(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, db) = (ctx.key(1), ctx.client.db);
     let value = ctx.keyspace.get(db, &key)?;
     let found = value.is_some();
-    answer(ctx.reply, value);
+    answer_string(ctx.reply, value);
     if !found {
         return Ok(());
     }
@@ -381,7 +381,7 @@ fn mget(ctx: &mut CommandCtx<'_>) -> CommandResult {
         let key = ctx.key(index);
         // A key of another type reads as missing here.
         let value = ctx.keyspace.of(&key).get(ctx.client.db, &key).unwrap_or_default();
-        answer(ctx.reply, value);
+        answer_string(ctx.reply, value);
     }
     Ok(())
 }

@@ -5,12 +5,13 @@
 use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
-use super::{bitmap, cluster, connection, fill, keys, pubsub, server, string, transaction};
+use super::{bitmap, cluster, connection, fill, hash, keys, pubsub, server, string, transaction};
 
 /// The families, in the order in which COMMAND lists them.
 const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
     bitmap::COMMANDS,
+    hash::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,

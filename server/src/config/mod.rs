@@ -171,6 +171,23 @@ impl Config {
         OutputLimit { hard_bytes, soft_bytes, soft_ms: soft_s.saturating_mul(1000) }
     }
 
+    /// Up to where collections stay packed.
+    pub fn limits(&self) -> engine::Limits {
+        let size = |name| self.number(name) as usize;
+        engine::Limits {
+            list_max_listpack_size: self.number("list-max-listpack-size"),
+            hash_max_listpack_entries: size("hash-max-listpack-entries"),
+            hash_max_listpack_value: size("hash-max-listpack-value"),
+            set_max_intset_entries: size("set-max-intset-entries"),
+            set_max_listpack_entries: size("set-max-listpack-entries"),
+            set_max_listpack_value: size("set-max-listpack-value"),
+            zset_max_listpack_entries: size("zset-max-listpack-entries"),
+            zset_max_listpack_value: size("zset-max-listpack-value"),
+            stream_node_max_bytes: size("stream-node-max-bytes"),
+            stream_node_max_entries: size("stream-node-max-entries"),
+        }
+    }
+
     /// `tracking-table-max-keys`.
     pub fn tracking_table_max_keys(&self) -> i64 {
         self.number("tracking-table-max-keys")

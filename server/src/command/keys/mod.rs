@@ -6,7 +6,8 @@ mod database;
 mod expire;
 mod general;
 mod object;
-mod scan;
+pub(super) mod scan;
+pub(super) mod serialize;
 
 use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
 

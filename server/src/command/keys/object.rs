@@ -1,9 +1,8 @@
 //! OBJECT and DUMP: how a value is kept, and its portable form.
 
-use engine::StringValue;
-
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::CommandError;
+use crate::command::keys::serialize::serialize;
 
 /// Lines of OBJECT HELP.
 const HELP: &[&str] = &[
@@ -93,16 +92,14 @@ pub(super) fn refcount(ctx: &mut CommandCtx<'_>) -> CommandResult {
 pub(super) fn dump(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let compress = ctx.shard.config.rdbcompression;
-    let Some(value) = ctx.keyspace.get(ctx.client.db, &key)? else {
+    let db = ctx.client.db;
+    if !ctx.keyspace.touch_key(db, &key) {
         ctx.reply.null();
         return Ok(());
-    };
-    let mut digits = itoa::Buffer::new();
-    let bytes = match value {
-        StringValue::Bytes(bytes) => bytes,
-        StringValue::Int(value) => digits.format(value).as_bytes(),
-    };
-    let payload = encodings::rdb::dump_string(bytes, compress);
+    }
+    let value = ctx.keyspace.value(db, &key).expect("the key was touched");
+    let (payload, version) = serialize(&value, compress);
+    let payload = encodings::rdb::sign(payload, version);
     ctx.reply.bulk(&payload);
     Ok(())
 }

@@ -16,14 +16,14 @@ const COUNT_DEFAULT: usize = 10;
 
 /// A glob pattern, or all keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pattern<'a>(Option<&'a [u8]>);
+pub(in crate::command) struct Pattern<'a>(Option<&'a [u8]>);
 
 impl<'a> Pattern<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self(if text == b"*" { None } else { Some(text) })
     }
 
-    fn matches(self, key: &[u8]) -> bool {
+    pub(in crate::command) fn matches(self, key: &[u8]) -> bool {
         self.0.is_none_or(|pattern| encodings::glob::matches(pattern, key, Case::Keep))
     }
 }
@@ -44,17 +44,41 @@ pub(super) fn keys(ctx: &mut CommandCtx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// The options of SCAN.
-struct ScanArgs<'a> {
-    count: usize,
-    pattern: Pattern<'a>,
+/// The options of SCAN, HSCAN, SSCAN and ZSCAN.
+pub(in crate::command) struct ScanArgs<'a> {
+    pub(in crate::command) count: usize,
+    pub(in crate::command) pattern: Pattern<'a>,
     type_name: Option<&'a [u8]>,
+    /// HSCAN answers fields alone.
+    pub(in crate::command) no_values: bool,
 }
 
 impl<'a> ScanArgs<'a> {
     fn parse(args: Args<'a>) -> Result<Self, CommandError> {
-        let mut parsed = Self { count: COUNT_DEFAULT, pattern: Pattern(None), type_name: None };
-        let mut cursor = args.cursor(2);
+        Self::read(args, 2, true, false)
+    }
+
+    /// The options of a walk over the members of a collection, which stand behind its cursor.
+    pub(in crate::command) fn of_members(
+        args: Args<'a>,
+        has_values: bool,
+    ) -> Result<Self, CommandError> {
+        Self::read(args, 3, false, has_values)
+    }
+
+    fn read(
+        args: Args<'a>,
+        first: usize,
+        has_types: bool,
+        has_values: bool,
+    ) -> Result<Self, CommandError> {
+        let mut parsed = Self {
+            count: COUNT_DEFAULT,
+            pattern: Pattern(None),
+            type_name: None,
+            no_values: false,
+        };
+        let mut cursor = args.cursor(first);
         while cursor.remaining() > 0 {
             if let Some(text) = cursor.accept_with_value("count") {
                 let count = encodings::integer::parse_i64(text).ok_or(NOT_AN_INTEGER)?;
@@ -62,9 +86,13 @@ impl<'a> ScanArgs<'a> {
                     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             } else if let Some(text) = cursor.accept_with_value("match") {
                 parsed.pattern = Pattern::new(text);
-            } else if let Some(text) = cursor.accept_with_value("type") {
+            } else if has_types && let Some(text) = cursor.accept_with_value("type") {
                 parsed.type_name = Some(text);
             } else if cursor.accept("novalues") {
+                parsed.no_values = has_values;
+                if has_values {
+                    continue;
+                }
                 return Err(CommandError::new("ERR NOVALUES option can only be used in HSCAN"));
             } else {
                 return Err(SYNTAX);
@@ -80,7 +108,7 @@ impl<'a> ScanArgs<'a> {
 }
 
 /// A cursor as SCAN takes it: what C's `strtoull` reads, save negative numbers.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(in crate::command) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii_start();
     let digits = digits.strip_prefix(b"+").unwrap_or(digits);
     if digits.is_empty() {

@@ -11,6 +11,7 @@ use engine::{Partition, SetCondition, SetOptions};
 use super::digest;
 use crate::command::dispatch::{CommandCtx, CommandResult, subcommand_syntax};
 use crate::command::error::{CommandError, NO_SUCH_KEY, NOT_AN_INTEGER};
+use crate::command::keys::serialize::serialize;
 use crate::resp::Protocol;
 
 const NOT_ALLOWED: CommandError = CommandError::new(
@@ -130,14 +131,9 @@ fn object(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let idle_s = partition.idle_seconds(db, &key).unwrap_or(0);
     let used_s = (ctx.shard.now_ms() / 1000).saturating_sub(idle_s) & 0xff_ffff;
     let compress = ctx.shard.config.rdbcompression;
-    let len = match partition.peek(db, &key)? {
-        Some(value) => {
-            let mut output = Vec::new();
-            value.with_text(|text| encodings::rdb::write_string(&mut output, text, compress));
-            output.len()
-        }
-        None => 0,
-    };
+    let value = partition.value(db, &key).ok_or(NO_SUCH_KEY)?;
+    // Without the type.
+    let len = serialize(&value, compress).0.len() - 1;
     // Values move, so there is no address to be shown.
     ctx.reply.status(&format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{len} lru:{used_s} \

@@ -5,12 +5,14 @@
 //! ```text
 //! xor(sum, bytes)  sum ^= SHA1(bytes)
 //! mix(sum, bytes)  xor(sum, bytes); sum = SHA1(sum)
-//! value sum        mix(type as 4 bytes), mix(text of the string), xor("!!expire!!") with a time
+//! value sum        mix(type as 4 bytes), then mix(text) of a string, or xor(field sum) of each field
+//!                  of a hash; xor("!!expire!!") with a time
+//! field sum        mix(field), mix(value), xor("!!hexpire!!") with a time
 //! key sum          mix(name), then as the value sum
 //! data set sum     for each database with keys: mix(its number), then xor(each key sum)
 //! ```
 
-use engine::{Partition, StringValue};
+use engine::{Partition, Value};
 use sha1::{Digest, Sha1};
 
 use crate::keyspace::Keyspace;
@@ -67,14 +69,29 @@ pub(super) fn value(partition: &mut Partition, db: usize, name: &[u8]) -> Sum {
 }
 
 fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
+    /// The numbers of Redis's types.
     const STRING: u32 = 0;
+    const HASH: u32 = 4;
     let key = partition.key(name);
     let is_volatile = partition.expire_time(db, &key).flatten().is_some();
-    let Ok(Some(value)) = partition.peek(db, &key) else { return };
-    sum.mix(&STRING.to_be_bytes());
-    match value {
-        StringValue::Bytes(bytes) => sum.mix(bytes),
-        StringValue::Int(number) => sum.mix(itoa::Buffer::new().format(number).as_bytes()),
+    match partition.value(db, &key) {
+        None => return,
+        Some(Value::String(value)) => {
+            sum.mix(&STRING.to_be_bytes());
+            value.with_text(|text| sum.mix(text));
+        }
+        Some(Value::Members(fields)) => {
+            sum.mix(&HASH.to_be_bytes());
+            fields.for_each(|field| {
+                let mut field_sum = Sum::default();
+                field.name.with_text(|text| field_sum.mix(text));
+                field.value.with_text(|text| field_sum.mix(text));
+                if field.expire_at.is_some() {
+                    field_sum.xor(b"!!hexpire!!");
+                }
+                sum.xor(&field_sum.0);
+            });
+        }
     }
     if is_volatile {
         sum.xor(b"!!expire!!");

@@ -71,7 +71,8 @@ pub(super) fn stats(source: &Source<'_>, report: &mut Report) {
     report.line("instantaneous_input_repl_kbps", "0.00");
     report.line("instantaneous_output_repl_kbps", "0.00");
     report.line("rejected_connections", stats.connections_rejected);
-    report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err", "expired_subkeys"]);
+    report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    report.line("expired_subkeys", keyspace.expired_members);
     report.line("expired_keys", keyspace.expired_keys);
     report.line("expired_stale_perc", "0.00");
     report.zeros(&[
@@ -196,8 +197,8 @@ pub(super) fn keyspace(source: &Source<'_>, report: &mut Report) {
             continue;
         }
         report.format(format_args!(
-            "db{db}:keys={},expires={},avg_ttl={},subexpiry=0",
-            database.keys, database.volatile, database.average_ttl_ms
+            "db{db}:keys={},expires={},avg_ttl={},subexpiry={}",
+            database.keys, database.volatile, database.average_ttl_ms, database.with_timed_members
         ));
     }
 }

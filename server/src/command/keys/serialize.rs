@@ -1,0 +1,88 @@
+//! Values as DUMP writes them: type and body of an RDB file.
+
+use encodings::listpack::{self, Element};
+use encodings::rdb;
+use engine::{Member, Members, StringValue, Value, ValueType};
+
+/// Type and body of a value, and the version of RDB that it needs.
+pub(in crate::command) fn serialize(value: &Value<'_>, compress: bool) -> (Vec<u8>, u16) {
+    let mut writer = Writer { out: Vec::new(), compress };
+    let version = match value {
+        Value::String(text) => {
+            writer.out.push(rdb::TYPE_STRING);
+            text.with_text(|text| writer.string(text));
+            rdb::DUMP_VERSION
+        }
+        Value::Members(members) => match members.value_type() {
+            ValueType::Hash => writer.hash(members),
+            _ => unreachable!("no other collection is made yet"),
+        },
+    };
+    (writer.out, version)
+}
+
+struct Writer {
+    out: Vec<u8>,
+    compress: bool,
+}
+
+fn element(value: StringValue<'_>) -> Element<'_> {
+    match value {
+        StringValue::Int(value) => Element::Int(value),
+        StringValue::Bytes(bytes) => Element::parse(bytes),
+    }
+}
+
+impl Writer {
+    fn string(&mut self, text: &[u8]) {
+        rdb::write_string(&mut self.out, text, self.compress);
+    }
+
+    fn value(&mut self, value: StringValue<'_>) {
+        value.with_text(|text| self.string(text));
+    }
+
+    fn hash(&mut self, hash: &Members<'_>) -> u16 {
+        let mut fields: Vec<Member<'_>> = Vec::with_capacity(hash.len());
+        hash.for_each(|field| fields.push(field));
+        let first = fields.iter().filter_map(|field| field.expire_at).min();
+        match (first, hash.is_packed()) {
+            (None, true) => {
+                self.out.push(rdb::TYPE_HASH_LISTPACK);
+                let elements =
+                    fields.iter().flat_map(|field| [element(field.name), element(field.value)]);
+                self.string(&listpack::to_redis(elements));
+            }
+            (None, false) => {
+                self.out.push(rdb::TYPE_HASH);
+                rdb::write_len(&mut self.out, fields.len() as u64);
+                for field in &fields {
+                    self.value(field.name);
+                    self.value(field.value);
+                }
+            }
+            (Some(first), true) => {
+                self.out.push(rdb::TYPE_HASH_LISTPACK_TIMES);
+                self.out.extend(first.to_le_bytes());
+                fields.sort_by_key(|field| field.expire_at.unwrap_or(u64::MAX));
+                let elements = fields.iter().flat_map(|field| {
+                    let time = field.expire_at.unwrap_or(0) as i64;
+                    [element(field.name), element(field.value), Element::Int(time)]
+                });
+                self.string(&listpack::to_redis(elements));
+            }
+            (Some(first), false) => {
+                self.out.push(rdb::TYPE_HASH_TIMES);
+                self.out.extend(first.to_le_bytes());
+                rdb::write_len(&mut self.out, fields.len() as u64);
+                for field in &fields {
+                    let time = field.expire_at.map_or(0, |at_ms| at_ms - first + 1);
+                    rdb::write_len(&mut self.out, time);
+                    self.value(field.name);
+                    self.value(field.value);
+                }
+            }
+        }
+        if first.is_some() { rdb::FIELD_TIMES_VERSION } else { rdb::DUMP_VERSION }
+    }
+}
