@@ -5,9 +5,9 @@
 //! escapes. `OSMIA_PEER_PORT=6379` replays them on a server of your own as well (it is flushed).
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,99 +15,10 @@ use std::time::Duration;
 use server::resp::inline;
 use socket2::SockRef;
 
-/// A server process; ended when dropped.
-struct Osmia {
-    child: Child,
-    port: u16,
-}
+mod osmia;
+mod redis_rs;
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
-impl Osmia {
-    fn start(args: &[&str]) -> Self {
-        Self::start_with(&[], args)
-    }
-
-    /// Starts with a configuration file, if there is one in `file`, and with arguments.
-    fn start_with(file: &[&str], args: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_osmia"));
-        command.arg("server").args(file);
-        Self::spawn(command, args)
-    }
-
-    /// Starts from a shell that does something first.
-    fn start_in_shell(before: &str, args: &[&str]) -> Self {
-        let mut command = Command::new("sh");
-        let line = format!("{before}exec {} server \"$@\"", env!("CARGO_BIN_EXE_osmia"));
-        command.args(["-c", &line, "sh"]);
-        Self::spawn(command, args)
-    }
-
-    fn spawn(mut command: Command, args: &[&str]) -> Self {
-        let port = free_port();
-        let mut child = command
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(args)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output"));
-        let mut line = String::new();
-        while !line.contains("Ready to accept connections") {
-            line.clear();
-            let len = lines.read_line(&mut line).expect("a log line");
-            assert!(len > 0, "the server stopped before it was ready");
-        }
-        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-        Self { child, port }
-    }
-
-    fn connect(&self) -> TcpStream {
-        connect(self.port)
-    }
-
-    /// Memory of the process that lies in RAM.
-    fn rss_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
-        status
-            .expect("its status")
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
-            .expect("a figure")
-    }
-
-    fn stop(mut self) -> std::process::ExitStatus {
-        let pid = self.child.id().to_string();
-        Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
-        self.child.wait().expect("its end")
-    }
-}
-
-impl Drop for Osmia {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-    stream
-}
-
-/// The arguments that put the server on each backend that this build has.
-fn backends() -> Vec<Vec<&'static str>> {
-    [netback::Preference::Epoll, netback::Preference::IoUring]
-        .into_iter()
-        .filter_map(|preference| netback::choose(preference).ok())
-        .map(|choice| vec!["--network-backend", choice.kind.name()])
-        .collect()
-}
+use osmia::{Osmia, backends, connect, free_port};
 
 fn encode(words: &[Vec<u8>]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
