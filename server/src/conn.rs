@@ -282,6 +282,8 @@ pub enum Stall {
     Shares,
     /// Other shards have not told their parts yet.
     Survey,
+    /// Other shards must take what this one has told them before it tells them more.
+    Peers,
     /// CLIENT PAUSE.
     Paused,
 }

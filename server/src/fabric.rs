@@ -4,8 +4,11 @@
 //! what it has for a peer during its tick and hands it over as one batch with one wake. Requests
 //! are bounded: a shard may have [`REQUESTS_MAX`] of them under way to one peer, and a client
 //! whose request finds no place waits. Answers and sockets are never refused: an answer's place
-//! is the request's.
+//! is the request's. What a shard only tells its peers (messages of channels, changed keys) is never
+//! refused either, but while a peer has not taken [`TOLD_BYTES_MAX`] of it, the shard runs no further
+//! request of its clients. The peer needs nothing from them to go on, so it will take them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netback::{ConnId, ListenerId, Waker};
@@ -19,6 +22,9 @@ use crate::tracking::{Author, Changes, Invalidation};
 
 /// Requests that one shard may have under way to one other.
 pub const REQUESTS_MAX: usize = 16 * 1024;
+
+/// Bytes that a shard tells a peer before it waits until the peer has taken them.
+pub const TOLD_BYTES_MAX: usize = 4 << 20;
 
 /// A command for the shard that owns its key.
 #[derive(Debug)]
@@ -87,8 +93,29 @@ pub enum Message<S> {
     Peer(PeerMessage),
 }
 
+impl<S> Message<S> {
+    /// Bytes that count towards [`TOLD_BYTES_MAX`].
+    fn told_bytes(&self) -> usize {
+        match self {
+            Self::Peer(PeerMessage::Publish(published)) => published.bytes(),
+            Self::Peer(PeerMessage::Changes(changes)) => changes.bytes(),
+            Self::Peer(PeerMessage::Invalidate(invalidation)) => invalidation.bytes(),
+            _ => 0,
+        }
+    }
+}
+
 /// One direction between two shards.
-type Queue<S> = Mutex<Vec<Message<S>>>;
+struct Queue<S> {
+    messages: Mutex<Vec<Message<S>>>,
+    told_bytes: AtomicUsize,
+}
+
+impl<S> Default for Queue<S> {
+    fn default() -> Self {
+        Self { messages: Mutex::default(), told_bytes: AtomicUsize::new(0) }
+    }
+}
 
 /// All queues of a process; shared by its shards.
 pub struct Fabric<S, W> {
@@ -100,7 +127,7 @@ pub struct Fabric<S, W> {
 impl<S: Send, W: Waker> Fabric<S, W> {
     /// Queues for `shards` shards.
     pub fn new(shards: usize) -> Arc<Self> {
-        let row = || (0..shards).map(|_| Mutex::default()).collect();
+        let row = || (0..shards).map(|_| Queue::default()).collect();
         Arc::new(Self {
             queues: (0..shards).map(|_| row()).collect(),
             wakers: Mutex::new((0..shards).map(|_| None).collect()),
@@ -117,8 +144,18 @@ impl<S: Send, W: Waker> Fabric<S, W> {
         if batch.is_empty() {
             return;
         }
-        self.queues[to][from].lock().expect("no panic under the lock").append(batch);
+        let queue = &self.queues[to][from];
+        let told = batch.iter().map(Message::told_bytes).sum();
+        if told > 0 {
+            queue.told_bytes.fetch_add(told, Ordering::Relaxed);
+        }
+        queue.messages.lock().expect("no panic under the lock").append(batch);
         self.wake(to);
+    }
+
+    /// Whether a peer has not taken what a shard has told it, so that the shard should wait.
+    pub fn is_behind(&self, from: usize) -> bool {
+        self.queues.iter().any(|row| row[from].told_bytes.load(Ordering::Relaxed) > TOLD_BYTES_MAX)
     }
 
     /// Wakes a peer that finds what it has to do elsewhere.
@@ -130,7 +167,11 @@ impl<S: Send, W: Waker> Fabric<S, W> {
 
     /// Takes all messages from a peer, in the order in which they were sent.
     pub fn receive(&self, from: usize, to: usize, into: &mut Vec<Message<S>>) {
-        let mut queue = self.queues[to][from].lock().expect("no panic under the lock");
-        into.append(&mut queue);
+        let queue = &self.queues[to][from];
+        into.append(&mut queue.messages.lock().expect("no panic under the lock"));
+        if queue.told_bytes.swap(0, Ordering::Relaxed) > TOLD_BYTES_MAX {
+            // It waits for this.
+            self.wake(from);
+        }
     }
 }

@@ -239,10 +239,7 @@ impl Core {
                     client.stall = Some(Stall::Answers);
                     break Some(done.upto);
                 }
-                BatchEnd::Line(line) if has_no_room(client, &reply) => {
-                    client.stall = Some(Stall::Room);
-                    break Some(line.start);
-                }
+                BatchEnd::Line(line) if self.must_wait(client, &reply) => break Some(line.start),
                 BatchEnd::Line(line) => {
                     match self.run_line(client, &mut reply, &input[line.start..line.end]) {
                         Ok(true) => done.upto = done.at,
@@ -277,8 +274,7 @@ impl Core {
         requests: &[Parsed],
     ) -> Option<usize> {
         for request in requests {
-            if has_no_room(client, reply) {
-                client.stall = Some(Stall::Room);
+            if self.must_wait(client, reply) {
                 return Some(request.start);
             }
             let argv = Args::new(input, &args[request.args.0..request.args.1]);
@@ -291,6 +287,20 @@ impl Core {
             }
         }
         None
+    }
+
+    /// Stalls a client that has so much to take already that nothing more is made for it, or whose
+    /// requests might tell other shards more than they have taken.
+    #[inline]
+    fn must_wait(&mut self, client: &mut Client, reply: &Reply) -> bool {
+        if reply.len() + client.sending_bytes > OUTPUT_PAUSE_BYTES {
+            client.stall = Some(Stall::Room);
+        } else if self.state.peers_behind {
+            client.stall = Some(Stall::Peers);
+            self.state.held_by_peers.push(client.conn);
+            self.state.mark_dirty(client);
+        }
+        client.stall.is_some()
     }
 
     fn finish(
@@ -602,12 +612,6 @@ impl Core {
         );
         client.close = Some(Close::Now);
     }
-}
-
-/// Whether a client has so much to take already that nothing more is made for it.
-#[inline]
-fn has_no_room(client: &Client, reply: &Reply) -> bool {
-    reply.len() + client.sending_bytes > OUTPUT_PAUSE_BYTES
 }
 
 /// Whether a command's name begins an HTTP request that carries a body, or its second line.

@@ -154,6 +154,13 @@ pub struct Published {
     payload: Box<[u8]>,
 }
 
+impl Published {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.channel.len() + self.payload.len()
+    }
+}
+
 /// Subscribers, by what they name.
 type Subscribers = BTreeMap<Box<[u8]>, BTreeSet<ConnId>>;
 

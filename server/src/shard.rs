@@ -333,6 +333,11 @@ impl<B: Backend, C: Clock> Shard<B, C> {
                 self.fabric.wake(peer);
             }
         }
+        let state = &mut self.core.state;
+        state.peers_behind = self.fabric.is_behind(index);
+        if !state.peers_behind {
+            self.resumed.append(&mut state.held_by_peers);
+        }
     }
 
     fn work_on_files(&mut self) {
@@ -409,8 +414,8 @@ impl<B: Backend, C: Clock> Shard<B, C> {
             self.resumed.push(conn);
         }
         // Who waits for something may hang up, which only who is read from can.
-        let is_held =
-            matches!(client.stall, Some(Stall::Answers | Stall::Room)) && client.blocked.is_none();
+        let is_held = matches!(client.stall, Some(Stall::Answers | Stall::Room | Stall::Peers))
+            && client.blocked.is_none();
         let paused = is_held || !has_room;
         if paused != client.paused {
             client.paused = paused;

@@ -76,6 +76,10 @@ pub struct ShardState {
     pub index: usize,
     /// What all shards share.
     pub process: Arc<Process>,
+    /// A peer has not taken what it was told; see [`crate::fabric::TOLD_BYTES_MAX`].
+    pub peers_behind: bool,
+    /// Clients that wait for this.
+    pub held_by_peers: Vec<ConnId>,
     /// The configuration as of [`ShardState::config_version`].
     pub config: Config,
     /// Version of [`ShardState::config`].
@@ -142,6 +146,8 @@ impl ShardState {
             process,
             hot: hot(&config, shards),
             config,
+            peers_behind: false,
+            held_by_peers: Vec::new(),
             config_version,
             stats_version,
             stats: Stats::default(),

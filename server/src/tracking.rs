@@ -163,6 +163,24 @@ pub struct Changes {
     keys: BTreeMap<Box<[u8]>, Author>,
 }
 
+/// Bytes that a key takes in a message, beside its own.
+const KEY_BYTES: usize = 64;
+
+impl Changes {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.keys.keys().map(|key| key.len() + KEY_BYTES).sum()
+    }
+}
+
+impl Invalidation {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        let keys = self.keys.iter().flat_map(|keys| keys.iter());
+        size_of::<Self>() + keys.map(|key| key.len() + KEY_BYTES).sum::<usize>()
+    }
+}
+
 /// A shard's part in tracking.
 #[derive(Debug, Default)]
 pub struct TrackingState {

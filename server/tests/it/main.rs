@@ -401,6 +401,48 @@ fn subscribers_on_all_shards_hear_all_in_order_and_slow_ones_are_cut() {
     }
 }
 
+#[test]
+fn messages_to_a_shard_that_is_busy_do_not_pile_up() {
+    const MESSAGES: usize = 4_000;
+    let payload = "x".repeat(64 * 1024);
+    for backend in backends() {
+        let options = ["--shards", "2", "--enable-debug-command", "yes"];
+        let osmia = Osmia::start(&[options.as_slice(), backend.as_slice()].concat());
+        let mut subscriber = osmia.connect();
+        subscriber.write_all(b"HELLO 3\r\nSUBSCRIBE news\r\n").expect("requests");
+        std::thread::sleep(Duration::from_millis(100));
+        // The next connection goes to the other shard.
+        let mut publisher = osmia.connect();
+        publisher.write_all(b"PING\r\n").expect("a request");
+        publisher.read_exact(&mut [0; 7]).expect("its reply");
+        subscriber.write_all(b"DEBUG SLEEP 1.5\r\n").expect("a request");
+        std::thread::sleep(Duration::from_millis(100));
+        let request = encode(&[b"PUBLISH".to_vec(), b"news".to_vec(), payload.clone().into()]);
+        let writer = std::thread::spawn(move || {
+            let mut replies = publisher.try_clone().expect("a second handle");
+            let reader = std::thread::spawn(move || {
+                replies.read_exact(&mut vec![0; 4 * MESSAGES]).expect("all counts");
+            });
+            (0..MESSAGES).for_each(|_| publisher.write_all(&request).expect("a request"));
+            reader.join().expect("the counts");
+        });
+        let mut rss_mib = 0;
+        for _ in 0..24 {
+            std::thread::sleep(Duration::from_millis(50));
+            rss_mib = osmia.rss_kib().max(rss_mib * 1024) / 1024;
+        }
+        assert!(rss_mib < 160, "{backend:?}: {rss_mib} MiB");
+        let mut heard = vec![0; 1 << 20];
+        let mut len = 0;
+        while len < MESSAGES * (payload.len() + 30) {
+            let read = subscriber.read(&mut heard).expect("messages");
+            assert!(read > 0, "{backend:?}: the subscriber was cut");
+            len += read;
+        }
+        writer.join().expect("the publisher");
+    }
+}
+
 /// Sends a request and reads its reply, a bulk string or an array of those and of integers.
 fn words_of(stream: &mut BufReader<TcpStream>, request: &str) -> Vec<String> {
     stream.get_mut().write_all(format!("{request}\r\n").as_bytes()).expect("a request");
