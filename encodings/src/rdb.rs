@@ -33,6 +33,12 @@ const VERSION_VALKEY: u16 = 80;
 
 /// A string.
 pub const TYPE_STRING: u8 = 0;
+/// Number of members, then these as strings.
+pub const TYPE_SET: u8 = 2;
+/// A string that is an intset in Redis's form.
+pub const TYPE_SET_INTSET: u8 = 11;
+/// A string that is a listpack of members.
+pub const TYPE_SET_LISTPACK: u8 = 20;
 /// Number of fields, then fields and values as strings.
 pub const TYPE_HASH: u8 = 4;
 /// A string that is a listpack of fields and values.

@@ -21,6 +21,7 @@ use crate::heap::{Heap, Outside};
 use crate::key::Key;
 use crate::packed::{self, Rows, Shape, push_row, score_of};
 use crate::partition::Partition;
+use crate::set::rows_of_integers;
 use crate::slab::BlockRef;
 use crate::store::fits_inline;
 use crate::table::Entry;
@@ -185,7 +186,7 @@ impl Heap {
 }
 
 impl Partition {
-    /// Stores packed bytes under a key as they are.
+    /// Stores packed bytes under a key as they are; the key keeps its time.
     pub(crate) fn store_packed(
         &mut self,
         db: usize,
@@ -198,7 +199,8 @@ impl Partition {
         self.store_packed_until(db, key, old, form, bytes, expire_at)
     }
 
-    fn store_packed_until(
+    /// Stores packed bytes under a key as they are.
+    pub(crate) fn store_packed_until(
         &mut self,
         db: usize,
         key: &Key<'_>,
@@ -270,9 +272,30 @@ impl Partition {
     ) -> Result<(), OpError> {
         match form.value_type {
             ValueType::String => self.store_string(db, key, old, form, bytes, expire_at),
-            ValueType::Hash => self.store_rows(db, key, old, form, bytes, expire_at).map(drop),
+            ValueType::Set if form.encoding == Encoding::Int => {
+                self.store_packed_until(db, key, old, form, bytes, expire_at).map(drop)
+            }
+            ValueType::Set | ValueType::Hash => {
+                self.store_rows(db, key, old, form, bytes, expire_at).map(drop)
+            }
             _ => Err(OpError::WrongType),
         }
+    }
+
+    /// Stores a value that another key has: what is packed stays so, whatever the limits are now.
+    pub(crate) fn store_copy(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        form: Form,
+        bytes: &[u8],
+        expire_at: Option<u64>,
+    ) -> Result<(), OpError> {
+        if form.value_type == ValueType::String || form.encoding.is_large() {
+            return self.store_value(db, key, old, form, bytes, expire_at);
+        }
+        self.store_packed_until(db, key, old, form, bytes, expire_at).map(drop)
     }
 
     /// Reports a change of a collection. `count` parts of it changed.
@@ -420,6 +443,9 @@ pub(crate) fn digest(form: Form, bytes: &[u8]) -> u64 {
         hash.digest()
     };
     match form.value_type {
+        ValueType::Set if form.encoding == Encoding::Int => {
+            digest(Form::new(ValueType::Set, Encoding::Bytes), &rows_of_integers(bytes))
+        }
         ValueType::Set | ValueType::Hash | ValueType::SortedSet => {
             Rows::new(Shape::of(form), bytes)
                 .iter()

@@ -10,6 +10,7 @@ use crate::key::Key;
 use crate::members::Members;
 use crate::packed::{self, Row, Rows, Shape, push_row};
 use crate::partition::{Look, Partition};
+use crate::set::{remove_integer, rows_of_integers};
 use crate::table::Entry;
 use encodings::listpack::Element;
 
@@ -354,13 +355,18 @@ impl Partition {
         let form = self.packed_form(Some(entry), value_type);
         let shape = Shape::of(form);
         let mut bytes = self.take_scratch(Some(entry));
+        let is_intset = form.encoding == Encoding::Int;
         for name in names {
-            if let Some((range, _)) = Rows::new(shape, &bytes).find(name) {
+            if is_intset {
+                if remove_integer(&mut bytes, name) {
+                    note(&mut removed, name);
+                }
+            } else if let Some((range, _)) = Rows::new(shape, &bytes).find(name) {
                 bytes.drain(range);
                 note(&mut removed, name);
             }
         }
-        removed.emptied = bytes.len() == shape.start();
+        removed.emptied = bytes.len() <= shape.start() + usize::from(is_intset);
         let mut stored = Ok(());
         if removed.count > 0 && !removed.emptied {
             if shape.timed {
@@ -418,6 +424,10 @@ impl Partition {
         }
         let mut form = self.packed_form(Some(entry), value_type);
         let mut bytes = self.take_scratch(Some(entry));
+        if form.encoding == Encoding::Int {
+            bytes = rows_of_integers(&bytes);
+            form.encoding = Encoding::Bytes;
+        }
         if form.encoding != Encoding::Timed && at_ms.is_some() {
             bytes = packed::make_timed(&bytes, Shape::of(form));
             form.encoding = Encoding::Timed;

@@ -311,7 +311,7 @@ impl Partition {
             self.put_copy(source, to_db, to, target, expire_at)?;
         } else {
             let (form, value) = self.heap.pack(source.block);
-            self.store_value(to_db, to, target, form, &value, expire_at)?;
+            self.store_copy(to_db, to, target, form, &value, expire_at)?;
         }
         self.effects.report(&Effect::Copy {
             db: db as u32,
@@ -371,7 +371,12 @@ impl Partition {
     ) -> Result<(), OpError> {
         let Placed { form, value, expire_at } = *placed;
         let old = self.lookup(db, key, Look::Silent);
-        self.store_value(db, key, old, form, value, expire_at)?;
+        match origin {
+            Origin::Rename | Origin::Copy => {
+                self.store_copy(db, key, old, form, value, expire_at)?;
+            }
+            _ => self.store_value(db, key, old, form, value, expire_at)?,
+        }
         self.effects.report(&Effect::Place {
             db: db as u32,
             key: key.bytes,
@@ -397,7 +402,7 @@ impl Partition {
         if !fits_inline(to, self.heap.view(source.block).value().len()) {
             // It fitted beside a shorter key.
             let (form, value) = self.heap.pack(source.block);
-            return self.store_value(to_db, to, target, form, &value, expire_at);
+            return self.store_copy(to_db, to, target, form, &value, expire_at);
         }
         let key_part = self.key_part(to)?;
         let placed = self

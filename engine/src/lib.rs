@@ -49,6 +49,7 @@ mod packed;
 mod partition;
 mod replay;
 mod scan;
+mod set;
 mod store;
 mod string;
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Reading a set, a hash or a sorted set, whatever form it has.
 
+use encodings::integer::parse_i64;
+use encodings::intset::Intset;
 use encodings::listpack::Element;
 
-use crate::block::ValueType;
+use crate::block::{Encoding, ValueType};
 use crate::dict::{Dict, DictRow};
+use crate::error::OpError;
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
 use crate::packed::{Row, Rows, Shape, score_of};
@@ -34,6 +37,11 @@ impl<'a> Member<'a> {
             score: if scored { score_of(row.value) } else { 0.0 },
             expire_at: row.expire_at,
         }
+    }
+
+    fn of_integer(value: i64) -> Member<'a> {
+        let (name, value) = (StringValue::Int(value), StringValue::Int(0));
+        Member { name, value, score: 0.0, expire_at: None }
     }
 
     fn of_cell(row: &DictRow<'a>) -> Member<'a> {
@@ -76,9 +84,29 @@ impl Partition {
     }
 }
 
+impl Partition {
+    /// The members at a key that holds a value of a type, without a trace and by a shared reference,
+    /// so that those of several keys can be looked at together. A key that is due counts as missing
+    /// and stays.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn view_members(
+        &self,
+        db: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+    ) -> Result<Option<Members<'_>>, OpError> {
+        let found = self.find(db, key).filter(|entry| !self.is_due(self.heap.view(entry.block)));
+        let found = self.only(found, value_type)?;
+        Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Body<'a> {
     Packed(Rows<'a>),
+    Integers(Intset<'a>),
     Big(&'a Dict),
 }
 
@@ -95,8 +123,11 @@ impl<'a> Members<'a> {
     #[inline]
     pub(crate) fn of(heap: &'a Heap, block: BlockRef) -> Members<'a> {
         let view = heap.view(block);
-        let body = match Outside::of(view) {
-            Outside::Big(index) => Body::Big(heap.bigs.at(index).dict()),
+        let body = match (Outside::of(view), view.encoding()) {
+            (Outside::Big(index), _) => Body::Big(heap.bigs.at(index).dict()),
+            (_, Encoding::Int | Encoding::LargeInt) => {
+                Body::Integers(Intset::new(heap.packed_bytes(block)))
+            }
             _ => Body::Packed(Rows::new(Shape::of(view.form()), heap.packed_bytes(block))),
         };
         Members { heap, value_type: view.value_type(), body }
@@ -111,6 +142,7 @@ impl<'a> Members<'a> {
     pub fn len(&self) -> usize {
         match self.body {
             Body::Packed(rows) => rows.len(),
+            Body::Integers(set) => set.len(),
             Body::Big(dict) => dict.len(),
         }
     }
@@ -122,7 +154,12 @@ impl<'a> Members<'a> {
 
     /// Whether they lie packed, one after another, and [`Members::scan`] gives all at once.
     pub fn is_packed(&self) -> bool {
-        matches!(self.body, Body::Packed(_))
+        !matches!(self.body, Body::Big(_))
+    }
+
+    /// Whether they are integers in ascending order.
+    pub fn is_intset(&self) -> bool {
+        matches!(self.body, Body::Integers(_))
     }
 
     /// One member by its name.
@@ -132,6 +169,10 @@ impl<'a> Members<'a> {
             Body::Packed(rows) => {
                 let (_, row) = rows.find(name)?;
                 Some(Member::of_row(self.value_type, &row))
+            }
+            Body::Integers(set) => {
+                let value = parse_i64(name).filter(|&value| set.contains(value))?;
+                Some(Member::of_integer(value))
             }
             Body::Big(dict) => {
                 let entry = dict.find(self.heap, name)?;
@@ -146,6 +187,7 @@ impl<'a> Members<'a> {
             Body::Packed(rows) => {
                 rows.iter().for_each(|(_, row)| f(Member::of_row(self.value_type, &row)));
             }
+            Body::Integers(set) => set.iter().for_each(|value| f(Member::of_integer(value))),
             Body::Big(dict) => dict.for_each(self.heap, |row| f(Member::of_cell(&row))),
         }
     }
@@ -157,6 +199,10 @@ impl<'a> Members<'a> {
                 let index = ((word >> 32) * rows.len() as u64) >> 32;
                 let (_, row) = rows.iter().nth(index as usize)?;
                 Some(Member::of_row(self.value_type, &row))
+            }
+            Body::Integers(set) => {
+                let index = ((word >> 32) * set.len() as u64) >> 32;
+                Some(Member::of_integer(set.get(index as usize)))
             }
             Body::Big(dict) => {
                 let block = dict.random(self.heap, word)?;

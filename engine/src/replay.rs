@@ -106,6 +106,9 @@ impl Partition {
             Change::HashSet { .. } | Change::HashRemove { .. } | Change::HashExpire { .. } => {
                 self.apply_hash(db, key, event, change)
             }
+            Change::SetAdd { .. } | Change::SetRemove { .. } | Change::SetExpire { .. } => {
+                self.apply_set(db, key, event, change)
+            }
             _ => Err(OpError::WrongType),
         }
     }

@@ -4,6 +4,7 @@ mod budgets;
 mod hash;
 mod keyspace;
 mod model;
+mod set;
 mod upkeep;
 
 use crate::{Key, Options, Partition, SetExpire, SetOptions};

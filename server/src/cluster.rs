@@ -149,7 +149,7 @@ const DIFFERENT_SLOTS: CommandError =
 
 /// The hash slot of all keys of a request; channels count as keys here.
 fn slot_of(entry: &Entry, args: Args<'_>, slot: &mut Option<u16>) -> Result<(), CommandError> {
-    for index in entry.command.key_indexes(args.len()) {
+    for index in entry.command.key_indexes(args) {
         let other = engine::hash_slot(args.get(index));
         if *slot.get_or_insert(other) != other {
             return Err(DIFFERENT_SLOTS);

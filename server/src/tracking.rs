@@ -470,7 +470,7 @@ pub(crate) fn remember_keys(ctx: &mut CommandCtx<'_>) {
         id: ctx.client.id,
     };
     let max = ctx.shard.hot.tracked_keys_max;
-    for index in key_indexes(ctx.entry.command, ctx.args.len()) {
+    for index in key_indexes(ctx.entry.command, ctx.args) {
         let key = ctx.keyspace.key(ctx.args.get(index));
         let share = ctx.keyspace.share_of(&key);
         share.tracked.add(key.bytes, reader);

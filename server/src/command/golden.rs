@@ -26,7 +26,12 @@ fn sorted(mut names: Vec<&str>) -> String {
 fn keys(command: &Command) -> String {
     let one = |spec: &KeySpec| {
         let flags: Vec<&str> = bit_names(spec.flags.into(), KEY_FLAG_NAMES).collect();
-        format!("{}@index:{}/range:{},{},0", flags.join(","), spec.first, spec.last, spec.step)
+        let find = if spec.counted {
+            format!("keynum:0,1,{}", spec.step)
+        } else {
+            format!("range:{},{},0", spec.last, spec.step)
+        };
+        format!("{}@index:{}/{find}", flags.join(","), spec.first)
     };
     joined(command.keys.iter().map(one), " ")
 }

@@ -18,5 +18,6 @@ pub mod keys;
 pub mod pubsub;
 mod sample;
 pub mod server;
+pub mod set;
 pub mod string;
 pub mod transaction;

@@ -292,6 +292,8 @@ pub struct KeySpec {
     pub last: i32,
     /// Distance from one key to the next.
     pub step: i32,
+    /// The argument at `first` says how many keys follow it; `last` means nothing then.
+    pub counted: bool,
     /// Bits of [`key_flag`].
     pub flags: u16,
     /// A remark that COMMAND INFO shows.
@@ -301,12 +303,12 @@ pub struct KeySpec {
 impl KeySpec {
     /// One key at `first`.
     pub const fn one(first: i32, flags: u16) -> Self {
-        Self { first, last: 0, step: 1, flags, notes: None }
+        Self { first, last: 0, step: 1, counted: false, flags, notes: None }
     }
 
     /// Keys from `first` to the last argument, `step` apart.
     pub const fn all(first: i32, step: i32, flags: u16) -> Self {
-        Self { first, last: -1, step, flags, notes: None }
+        Self { first, last: -1, step, counted: false, flags, notes: None }
     }
 
     /// Adds a remark.
@@ -315,11 +317,26 @@ impl KeySpec {
         self
     }
 
-    /// Indexes of the keys among `argc` arguments.
-    pub fn indexes(&self, argc: usize) -> impl Iterator<Item = usize> + use<> {
-        let last = if self.last < 0 { argc as i32 + self.last } else { self.first + self.last };
-        let last = last.min(argc as i32 - 1);
-        (self.first..=last).step_by(self.step as usize).map(|index| index as usize)
+    /// Keys behind the argument at `first`, which says how many there are.
+    pub const fn counted(first: i32, flags: u16) -> Self {
+        Self { first, last: 0, step: 1, counted: true, flags, notes: None }
+    }
+
+    /// Indexes of the keys in a request; none where their number makes no sense.
+    pub fn indexes(&self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
+        let argc = args.len() as i32;
+        let (first, last) = if self.counted {
+            let count = usize::try_from(self.first)
+                .ok()
+                .filter(|at| *at < args.len())
+                .and_then(|at| args.integer(at).ok())
+                .filter(|count| (1..i64::from(argc - self.first)).contains(count));
+            (self.first + 1, self.first + count.unwrap_or(0) as i32)
+        } else {
+            let last = if self.last < 0 { argc + self.last } else { self.first + self.last };
+            (self.first, last.min(argc - 1))
+        };
+        (first..=last).step_by(self.step as usize).map(|index| index as usize)
     }
 }
 
@@ -476,13 +493,15 @@ impl Command {
             |spec: &KeySpec| if spec.last < 0 { spec.last } else { spec.first + spec.last };
         match self.keys {
             [] => (0, 0, 0),
+            // The keys cannot be told from positions.
+            keys if keys.iter().any(|spec| spec.counted) => (0, 0, 0),
             [only] => (only.first, last_of(only), only.step),
             [first, .., last] => (first.first, last_of(last), 1),
         }
     }
 
-    /// Indexes of all key arguments among `argc`.
-    pub fn key_indexes(&self, argc: usize) -> impl Iterator<Item = usize> + use<> {
-        self.keys.iter().flat_map(move |spec| spec.indexes(argc))
+    /// Indexes of all key arguments of a request.
+    pub fn key_indexes<'a>(&self, args: Args<'a>) -> impl Iterator<Item = usize> + use<'a> {
+        self.keys.iter().flat_map(move |spec| spec.indexes(args))
     }
 }

@@ -5,12 +5,15 @@
 use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
-use super::{bitmap, cluster, connection, fill, hash, keys, pubsub, server, string, transaction};
+use super::{
+    bitmap, cluster, connection, fill, hash, keys, pubsub, server, set, string, transaction,
+};
 
 /// The families, in the order in which COMMAND lists them.
 const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
     bitmap::COMMANDS,
+    set::COMMANDS,
     hash::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
@@ -113,7 +116,7 @@ impl Table {
     fn push(&mut self, command: &'static Command, name: String) -> u16 {
         let id = self.entries.len() as u16;
         let single_key = match command.keys {
-            [only] if only.last == 0 => only.first as u16,
+            [only] if only.last == 0 && !only.counted => only.first as u16,
             _ => 0,
         };
         let called = command.name.to_owned();

@@ -93,7 +93,7 @@ impl Keyspace {
         if let Some(place) = command.place {
             return place(args, client, shards);
         }
-        key_indexes(command, args.len()).fold(Needs::Nothing, |needs, index| {
+        key_indexes(command, args).fold(Needs::Nothing, |needs, index| {
             let slot = engine::hash_slot(args.get(index));
             needs.unite(Needs::One(shard_of(slot, shards)))
         })
@@ -106,7 +106,7 @@ impl Keyspace {
         command: &Command,
         args: Args<'_>,
     ) -> Option<usize> {
-        let first = key_indexes(command, args.len()).next();
+        let first = key_indexes(command, args).next();
         let owner = first.map(|index| shard_of(engine::hash_slot(args.get(index)), self.shards()));
         owner.or_else(|| self.needs(client, command, args, None).first())
     }
@@ -168,7 +168,7 @@ impl Core {
 
 /// Indexes of the arguments that are keys of the keyspace; channels are routed as keys only in a
 /// cluster.
-pub(crate) fn key_indexes(command: &Command, argc: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn key_indexes(command: &Command, args: Args<'_>) -> impl Iterator<Item = usize> {
     let keys = command.keys.iter().filter(|spec| spec.flags & key_flag::NOT_KEY == 0);
-    keys.flat_map(move |spec| spec.indexes(argc))
+    keys.flat_map(move |spec| spec.indexes(args))
 }

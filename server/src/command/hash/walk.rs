@@ -3,46 +3,27 @@
 use engine::Member;
 
 use crate::command::dispatch::{CommandCtx, CommandResult};
-use crate::command::error::{CommandError, SYNTAX};
-use crate::command::keys::scan::{ScanArgs, parse_cursor};
+use crate::command::error::SYNTAX;
+use crate::command::keys::scan::scan_members;
 use crate::command::sample::{Sample, sample};
 use crate::command::string::answer_string;
-use crate::resp::{Protocol, Reply};
+use crate::resp::Protocol;
 
 pub(super) fn hscan(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let cursor = parse_cursor(ctx.args.get(2)).ok_or(CommandError::new("ERR invalid cursor"))?;
     let (key, db) = (ctx.key(1), ctx.client.db);
-    let hash = ctx.keyspace.hash(db, &key)?;
-    if hash.is_none() {
-        // As in Redis, the options do not matter then.
-        ctx.reply.array(2);
-        ctx.reply.bulk(b"0");
-        ctx.reply.array(0);
-        return Ok(());
-    }
-    let parsed = ScanArgs::of_members(ctx.args, true)?;
-    ctx.reply.array(2);
-    // The cursor goes first, and is known last.
-    let mut fields = Reply::new(ctx.shard.take_buffer(), ctx.reply.protocol());
-    let mut found = 0;
-    let next = hash.map_or(0, |hash| {
-        hash.scan(cursor, parsed.count, |field| {
-            if field.name.with_text(|name| parsed.pattern.matches(name)) {
-                answer_string(&mut fields, Some(field.name));
-                found += 1;
-                if !parsed.no_values {
-                    answer_string(&mut fields, Some(field.value));
-                    found += 1;
-                }
+    scan_members(
+        ctx,
+        true,
+        |partition| Ok(partition.hash(db, &key)?),
+        |reply, field, options| {
+            answer_string(reply, Some(field.name));
+            if options.no_values {
+                return 1;
             }
-        })
-    });
-    ctx.reply.bulk_integer(next as i64);
-    ctx.reply.array(found);
-    let fields = fields.into_bytes();
-    ctx.reply.raw(&fields);
-    ctx.shard.give_buffer(fields);
-    Ok(())
+            answer_string(reply, Some(field.value));
+            2
+        },
+    )
 }
 
 pub(super) fn hrandfield(ctx: &mut CommandCtx<'_>) -> CommandResult {

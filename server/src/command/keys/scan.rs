@@ -1,7 +1,7 @@
 //! KEYS, SCAN, RANDOMKEY.
 
 use encodings::glob::Case;
-use engine::ScanCursor;
+use engine::{Member, Members, Partition, ScanCursor};
 
 use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
@@ -147,6 +147,40 @@ pub(super) fn scan(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let keys = keys.into_bytes();
     ctx.reply.raw(&keys);
     ctx.shard.give_buffer(keys);
+    Ok(())
+}
+
+/// Answers HSCAN, SSCAN or ZSCAN: `find` gives the collection, `answer` writes a member and says how
+/// many elements that are.
+pub(in crate::command) fn scan_members(
+    ctx: &mut CommandCtx<'_>,
+    has_values: bool,
+    find: impl for<'p> FnOnce(&'p mut Partition) -> Result<Option<Members<'p>>, CommandError>,
+    answer: impl Fn(&mut Reply, &Member<'_>, &ScanArgs<'_>) -> usize,
+) -> CommandResult {
+    let cursor = parse_cursor(ctx.args.get(2)).ok_or(CommandError::new("ERR invalid cursor"))?;
+    let members = find(ctx.keyspace)?;
+    ctx.reply.array(2);
+    let Some(members) = members else {
+        // As in Redis, the options do not matter then.
+        ctx.reply.bulk(b"0");
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    let parsed = ScanArgs::of_members(ctx.args, has_values)?;
+    // The cursor goes first, and is known last.
+    let mut found = Reply::new(ctx.shard.take_buffer(), ctx.reply.protocol());
+    let mut count = 0;
+    let next = members.scan(cursor, parsed.count, |member| {
+        if member.name.with_text(|name| parsed.pattern.matches(name)) {
+            count += answer(&mut found, &member, &parsed);
+        }
+    });
+    ctx.reply.bulk_integer(next as i64);
+    ctx.reply.array(count);
+    let found = found.into_bytes();
+    ctx.reply.raw(&found);
+    ctx.shard.give_buffer(found);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Values as DUMP writes them: type and body of an RDB file.
 
+use encodings::intset::{self, Intset};
 use encodings::listpack::{self, Element};
 use encodings::rdb;
 use engine::{Member, Members, StringValue, Value, ValueType};
@@ -15,6 +16,7 @@ pub(in crate::command) fn serialize(value: &Value<'_>, compress: bool) -> (Vec<u
         }
         Value::Members(members) => match members.value_type() {
             ValueType::Hash => writer.hash(members),
+            ValueType::Set => writer.set(members),
             _ => unreachable!("no other collection is made yet"),
         },
     };
@@ -40,6 +42,29 @@ impl Writer {
 
     fn value(&mut self, value: StringValue<'_>) {
         value.with_text(|text| self.string(text));
+    }
+
+    fn set(&mut self, set: &Members<'_>) -> u16 {
+        if set.is_intset() {
+            self.out.push(rdb::TYPE_SET_INTSET);
+            let mut integers = Vec::new();
+            set.for_each(|member| {
+                if let StringValue::Int(value) = member.name {
+                    intset::insert(&mut integers, value);
+                }
+            });
+            self.string(&Intset::new(&integers).to_redis());
+        } else if set.is_packed() {
+            self.out.push(rdb::TYPE_SET_LISTPACK);
+            let mut members = Vec::with_capacity(set.len());
+            set.for_each(|member| members.push(element(member.name)));
+            self.string(&listpack::to_redis(members.into_iter()));
+        } else {
+            self.out.push(rdb::TYPE_SET);
+            rdb::write_len(&mut self.out, set.len() as u64);
+            set.for_each(|member| self.value(member.name));
+        }
+        rdb::DUMP_VERSION
     }
 
     fn hash(&mut self, hash: &Members<'_>) -> u16 {

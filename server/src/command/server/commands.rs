@@ -111,10 +111,15 @@ fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"range");
+    let (kind, numbers) = if spec.counted {
+        ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step)])
+    } else {
+        ("range", [("lastkey", spec.last), ("keystep", spec.step), ("limit", 0)])
+    };
+    reply.bulk(kind.as_bytes());
     reply.bulk(b"spec");
     reply.map(3);
-    for (name, number) in [("lastkey", spec.last), ("keystep", spec.step), ("limit", 0)] {
+    for (name, number) in numbers {
         reply.bulk(name.as_bytes());
         reply.integer(number.into());
     }
@@ -222,9 +227,15 @@ fn target(request: Args<'_>) -> Result<&'static Entry, CommandError> {
     Ok(entry)
 }
 
+const INVALID_ARGUMENTS: CommandError =
+    CommandError::new("ERR Invalid arguments specified for command");
+
 pub(super) fn getkeys(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let request = ctx.args.tail(2);
-    let keys: Vec<usize> = target(request)?.command.key_indexes(request.len()).collect();
+    let keys: Vec<usize> = target(request)?.command.key_indexes(request).collect();
+    if keys.is_empty() {
+        return Err(INVALID_ARGUMENTS);
+    }
     ctx.reply.array(keys.len());
     keys.iter().for_each(|index| ctx.reply.bulk(request.get(*index)));
     Ok(())
@@ -239,7 +250,7 @@ pub(super) fn getkeysandflags(ctx: &mut CommandCtx<'_>) -> CommandResult {
         .iter()
         .flat_map(|spec| {
             let flags = key_flags(entry, spec, request);
-            spec.indexes(request.len()).map(move |index| (index, flags))
+            spec.indexes(request).map(move |index| (index, flags))
         })
         .collect();
     ctx.reply.array(keys.len());
