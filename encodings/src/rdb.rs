@@ -33,6 +33,8 @@ const VERSION_VALKEY: u16 = 80;
 
 /// A string.
 pub const TYPE_STRING: u8 = 0;
+/// Number of nodes, then for each: 1 and an element as a string, or 2 and a string that is a listpack.
+pub const TYPE_LIST_QUICKLIST: u8 = 18;
 /// Number of members, then these as strings.
 pub const TYPE_SET: u8 = 2;
 /// A string that is an intset in Redis's form.

@@ -7,13 +7,21 @@ use crate::block::ValueType;
 use crate::dict::Dict;
 use crate::heap::Heap;
 use crate::large::Larges;
+use crate::list::Chain;
 use crate::slab::Slabs;
 use crate::table::ScanPosition;
+
+/// Nodes of a list that one step of compaction looks at.
+const NODE_STEP: usize = 8;
+
+const WRONG_TYPE: &str = "the key's block told another type";
 
 /// A collection with an index of its own.
 pub(crate) enum Big {
     /// A set or a hash.
     Dict(Dict),
+    /// A list.
+    List(Chain),
 }
 
 impl Big {
@@ -21,6 +29,7 @@ impl Big {
     pub(crate) fn len(&self) -> usize {
         match self {
             Big::Dict(dict) => dict.len(),
+            Big::List(chain) => chain.len(),
         }
     }
 
@@ -28,6 +37,7 @@ impl Big {
     pub(crate) fn dict(&self) -> &Dict {
         match self {
             Big::Dict(dict) => dict,
+            Big::List(_) => unreachable!("{WRONG_TYPE}"),
         }
     }
 
@@ -35,6 +45,23 @@ impl Big {
     pub(crate) fn dict_mut(&mut self) -> &mut Dict {
         match self {
             Big::Dict(dict) => dict,
+            Big::List(_) => unreachable!("{WRONG_TYPE}"),
+        }
+    }
+
+    /// The chain of a list.
+    pub(crate) fn chain(&self) -> &Chain {
+        match self {
+            Big::List(chain) => chain,
+            Big::Dict(_) => unreachable!("{WRONG_TYPE}"),
+        }
+    }
+
+    /// The chain of a list, to be changed.
+    pub(crate) fn chain_mut(&mut self) -> &mut Chain {
+        match self {
+            Big::List(chain) => chain,
+            Big::Dict(_) => unreachable!("{WRONG_TYPE}"),
         }
     }
 
@@ -42,6 +69,7 @@ impl Big {
     pub(crate) fn value_type(&self) -> ValueType {
         match self {
             Big::Dict(dict) => dict.value_type,
+            Big::List(_) => ValueType::List,
         }
     }
 
@@ -49,6 +77,7 @@ impl Big {
     pub(crate) fn recorded(&self) -> Option<u64> {
         match self {
             Big::Dict(dict) => dict.recorded,
+            Big::List(_) => None,
         }
     }
 
@@ -56,6 +85,7 @@ impl Big {
     pub(crate) fn set_recorded(&mut self, recorded: Option<u64>) {
         match self {
             Big::Dict(dict) => dict.recorded = recorded,
+            Big::List(_) => debug_assert!(recorded.is_none(), "elements have no times"),
         }
     }
 
@@ -63,6 +93,7 @@ impl Big {
     pub(crate) fn next_ms(&self) -> Option<u64> {
         match self {
             Big::Dict(dict) => dict.next_ms(),
+            Big::List(_) => None,
         }
     }
 
@@ -76,6 +107,7 @@ impl Big {
     ) -> usize {
         match self {
             Big::Dict(dict) => dict.expire_members(heap, now_ms, gone),
+            Big::List(_) => 0,
         }
     }
 
@@ -84,6 +116,7 @@ impl Big {
         size_of::<Big>()
             + match self {
                 Big::Dict(dict) => dict.outside_bytes(),
+                Big::List(chain) => chain.outside_bytes(),
             }
     }
 
@@ -91,6 +124,7 @@ impl Big {
     fn block_bytes(&self, heap: &Heap) -> usize {
         match self {
             Big::Dict(dict) => dict.block_bytes(heap),
+            Big::List(chain) => chain.node_bytes(heap),
         }
     }
 
@@ -98,6 +132,7 @@ impl Big {
     pub(crate) fn drain_step(&mut self, slabs: &mut Slabs, larges: &mut Larges) -> bool {
         match self {
             Big::Dict(dict) => dict.drain_step(slabs, larges),
+            Big::List(chain) => chain.drain_step(slabs, larges),
         }
     }
 
@@ -110,6 +145,10 @@ impl Big {
     ) -> Option<ScanPosition> {
         match self {
             Big::Dict(dict) => dict.move_out(slabs, position, moved),
+            Big::List(chain) => {
+                let next = chain.move_out(slabs, position.0 as usize, NODE_STEP, moved)?;
+                Some(ScanPosition(u32::try_from(next).expect("fewer nodes than references")))
+            }
         }
     }
 
@@ -120,6 +159,7 @@ impl Big {
     pub(crate) fn validate(&self, heap: &Heap) {
         match self {
             Big::Dict(dict) => dict.validate(heap),
+            Big::List(chain) => chain.validate(heap),
         }
     }
 }

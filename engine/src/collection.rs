@@ -101,7 +101,7 @@ pub(crate) fn validate(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
             ValueType::Set | ValueType::Hash | ValueType::SortedSet,
             Encoding::Bytes | Encoding::Timed | Encoding::Large | Encoding::LargeTimed,
         ) => validate_rows(form, bytes),
-        (ValueType::List, Encoding::Bytes) => {
+        (ValueType::List, Encoding::Bytes | Encoding::Raw) => {
             Listpack::<true>::validate(bytes).map(drop).map_err(corrupt)
         }
         _ => Err(Corrupt),
@@ -138,6 +138,7 @@ impl Heap {
         };
         match self.bigs.at(index) {
             Big::Dict(dict) => self.pack_dict(dict),
+            Big::List(chain) => (Form { encoding: Encoding::Bytes, ..form }, chain.pack(self)),
         }
     }
 
@@ -278,6 +279,7 @@ impl Partition {
             ValueType::Set | ValueType::Hash => {
                 self.store_rows(db, key, old, form, bytes, expire_at).map(drop)
             }
+            ValueType::List => self.store_packed_list(db, key, old, bytes, expire_at),
             _ => Err(OpError::WrongType),
         }
     }
@@ -292,7 +294,8 @@ impl Partition {
         bytes: &[u8],
         expire_at: Option<u64>,
     ) -> Result<(), OpError> {
-        if form.value_type == ValueType::String || form.encoding.is_large() {
+        let is_other = matches!(form.value_type, ValueType::String | ValueType::List);
+        if is_other || form.encoding.is_large() {
             return self.store_value(db, key, old, form, bytes, expire_at);
         }
         self.store_packed_until(db, key, old, form, bytes, expire_at).map(drop)
@@ -456,14 +459,21 @@ pub(crate) fn digest(form: Form, bytes: &[u8]) -> u64 {
 }
 
 /// The word that OBJECT ENCODING answers.
-pub(crate) fn encoding_name(view: View<'_>) -> &'static str {
+pub(crate) fn encoding_name(heap: &Heap, block: BlockRef) -> &'static str {
+    let view: View<'_> = heap.view(block);
     match (view.value_type(), view.encoding()) {
         (ValueType::String, _) => crate::string::encoding_name(view),
         (ValueType::Stream, _) => "stream",
         (ValueType::Set, Encoding::Int | Encoding::LargeInt) => "intset",
         (ValueType::Hash, Encoding::Timed | Encoding::LargeTimed) => "listpackex",
         (ValueType::SortedSet, Encoding::Big) => "skiplist",
-        (ValueType::List, Encoding::Big) => "quicklist",
+        (ValueType::List, Encoding::Raw) => "quicklist",
+        (ValueType::List, Encoding::Big)
+            if heap.bigs.at(view.outside_index()).chain().is_quicklist =>
+        {
+            "quicklist"
+        }
+        (ValueType::List, _) => "listpack",
         (_, Encoding::Big) => "hashtable",
         _ => "listpack",
     }

@@ -92,7 +92,7 @@ impl Partition {
     /// The encoding of a key's value, in Redis's words.
     pub fn encoding(&mut self, db: usize, key: &Key<'_>) -> Option<&'static str> {
         let entry = self.lookup(db, key, Look::Silent)?;
-        Some(encoding_name(self.heap.view(entry.block)))
+        Some(encoding_name(&self.heap, entry.block))
     }
 
     /// Seconds since a key was used; meaningless in LFU mode.

@@ -9,6 +9,7 @@ use crate::dict::{Dict, DictRow};
 use crate::error::OpError;
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
+use crate::list::List;
 use crate::packed::{Row, Rows, Shape, score_of};
 use crate::partition::{Look, Partition};
 use crate::slab::BlockRef;
@@ -69,6 +70,8 @@ impl<'a> From<Element<'a>> for StringValue<'a> {
 pub enum Value<'a> {
     /// Bytes or an integer.
     String(StringValue<'a>),
+    /// Elements in their order.
+    List(List<'a>),
     /// Members, fields, or members with scores.
     Members(Members<'a>),
 }
@@ -79,6 +82,7 @@ impl Partition {
         let entry = self.lookup(db, key, Look::Silent)?;
         Some(match self.heap.view(entry.block).value_type() {
             ValueType::String => Value::String(self.heap.string_value(entry.block)),
+            ValueType::List => Value::List(List::of(&self.heap, entry.block)),
             _ => Value::Members(Members::of(&self.heap, entry.block)),
         })
     }

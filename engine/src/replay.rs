@@ -109,6 +109,12 @@ impl Partition {
             Change::SetAdd { .. } | Change::SetRemove { .. } | Change::SetExpire { .. } => {
                 self.apply_set(db, key, event, change)
             }
+            Change::ListPush { .. }
+            | Change::ListPop { .. }
+            | Change::ListSet { .. }
+            | Change::ListInsert { .. }
+            | Change::ListRemove { .. }
+            | Change::ListKeep { .. } => self.apply_list(db, key, event, change),
             _ => Err(OpError::WrongType),
         }
     }

@@ -3,6 +3,7 @@
 mod budgets;
 mod hash;
 mod keyspace;
+mod list;
 mod model;
 mod set;
 mod upkeep;

@@ -15,6 +15,7 @@ pub mod connection;
 pub mod fill;
 pub mod hash;
 pub mod keys;
+pub mod list;
 pub mod pubsub;
 mod sample;
 pub mod server;

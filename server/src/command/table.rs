@@ -6,13 +6,14 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
 use super::{
-    bitmap, cluster, connection, fill, hash, keys, pubsub, server, set, string, transaction,
+    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, string, transaction,
 };
 
 /// The families, in the order in which COMMAND lists them.
 const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
     bitmap::COMMANDS,
+    list::COMMANDS,
     set::COMMANDS,
     hash::COMMANDS,
     keys::COMMANDS,

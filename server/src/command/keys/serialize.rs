@@ -1,9 +1,9 @@
 //! Values as DUMP writes them: type and body of an RDB file.
 
 use encodings::intset::{self, Intset};
-use encodings::listpack::{self, Element};
+use encodings::listpack::{self, Element, REDIS_OVERHEAD};
 use encodings::rdb;
-use engine::{Member, Members, StringValue, Value, ValueType};
+use engine::{List, Member, Members, StringValue, Value, ValueType};
 
 /// Type and body of a value, and the version of RDB that it needs.
 pub(in crate::command) fn serialize(value: &Value<'_>, compress: bool) -> (Vec<u8>, u16) {
@@ -14,6 +14,7 @@ pub(in crate::command) fn serialize(value: &Value<'_>, compress: bool) -> (Vec<u
             text.with_text(|text| writer.string(text));
             rdb::DUMP_VERSION
         }
+        Value::List(list) => writer.list(list),
         Value::Members(members) => match members.value_type() {
             ValueType::Hash => writer.hash(members),
             ValueType::Set => writer.set(members),
@@ -42,6 +43,39 @@ impl Writer {
 
     fn value(&mut self, value: StringValue<'_>) {
         value.with_text(|text| self.string(text));
+    }
+
+    fn list(&mut self, list: &List<'_>) -> u16 {
+        /// Kinds of nodes, and the bytes up to which elements share one, as Redis's default has it.
+        const PLAIN: u64 = 1;
+        const PACKED: u64 = 2;
+        const NODE_BYTES_MAX: usize = 8192;
+        let mut nodes: Vec<Vec<StringValue<'_>>> = Vec::new();
+        let mut len = usize::MAX;
+        for value in list.iter_from(0) {
+            let bytes = element(value).stored_len::<true>();
+            if len.saturating_add(bytes) > NODE_BYTES_MAX - REDIS_OVERHEAD {
+                nodes.push(Vec::new());
+                len = 0;
+            }
+            len += bytes;
+            nodes.last_mut().expect("a node was begun").push(value);
+        }
+        self.out.push(rdb::TYPE_LIST_QUICKLIST);
+        rdb::write_len(&mut self.out, nodes.len() as u64);
+        for node in nodes {
+            match node[..] {
+                [StringValue::Bytes(bytes)] if bytes.len() > NODE_BYTES_MAX => {
+                    rdb::write_len(&mut self.out, PLAIN);
+                    self.string(bytes);
+                }
+                _ => {
+                    rdb::write_len(&mut self.out, PACKED);
+                    self.string(&listpack::to_redis(node.into_iter().map(element)));
+                }
+            }
+        }
+        rdb::DUMP_VERSION
     }
 
     fn set(&mut self, set: &Members<'_>) -> u16 {

@@ -5,8 +5,8 @@
 //! ```text
 //! xor(sum, bytes)  sum ^= SHA1(bytes)
 //! mix(sum, bytes)  xor(sum, bytes); sum = SHA1(sum)
-//! value sum        mix(type as 4 bytes), then mix(text) of a string, xor(member) of each member of
-//!                  a set, or xor(field sum) of each field of a hash; xor("!!expire!!") with a time
+//! value sum        mix(type as 4 bytes), then mix(text) of a string or of each element of a list,
+//!                  xor(member) of each member of a set, or xor(field sum) of each field of a hash; xor("!!expire!!") with a time
 //! field sum        mix(field), mix(value), xor("!!hexpire!!") with a time
 //! key sum          mix(name), then as the value sum
 //! data set sum     for each database with keys: mix(its number), then xor(each key sum)
@@ -71,6 +71,7 @@ pub(super) fn value(partition: &mut Partition, db: usize, name: &[u8]) -> Sum {
 fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
     /// The numbers of Redis's types.
     const STRING: u32 = 0;
+    const LIST: u32 = 1;
     const SET: u32 = 2;
     const HASH: u32 = 4;
     let key = partition.key(name);
@@ -80,6 +81,10 @@ fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
         Some(Value::String(value)) => {
             sum.mix(&STRING.to_be_bytes());
             value.with_text(|text| sum.mix(text));
+        }
+        Some(Value::List(list)) => {
+            sum.mix(&LIST.to_be_bytes());
+            list.iter_from(0).for_each(|element| element.with_text(|text| sum.mix(text)));
         }
         Some(Value::Members(members)) if members.value_type() == ValueType::Set => {
             sum.mix(&SET.to_be_bytes());

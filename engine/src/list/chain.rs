@@ -1,0 +1,450 @@
+//! A big list: packed nodes in slab blocks, in a ring of references.
+//!
+//! ```text
+//! node block   bytes used u16, little endian | elements with back lengths | room
+//! ```
+//!
+//! The nodes at both ends have the largest blocks, so that what is pushed there is written in place;
+//! a node in the middle has the smallest block that holds it. An element that fits no block is a node
+//! of its own outside the slabs. A place in the middle is found by the counts of the nodes from the
+//! nearer end: 8 bytes for each 170 elements of 10 bytes.
+//!
+//! Invariants, checked by [`Chain::validate`]: no node is empty; `len` and `bytes` are the sums over
+//! the nodes.
+
+use std::collections::VecDeque;
+
+use encodings::listpack::{self, Element, Listpack};
+
+use crate::effect::End;
+use crate::error::OutOfMemory;
+use crate::heap::Heap;
+use crate::large::Larges;
+use crate::slab::{BLOCK_BYTES_MAX, BlockRef, Slabs};
+
+const USED_BYTES: usize = 2;
+/// Bytes of elements that a node holds at most, unless it is a single one.
+const NODE_MAX: usize = BLOCK_BYTES_MAX - USED_BYTES;
+/// A node that is shorter looks whether it fits into a neighbour.
+const NODE_SMALL: usize = NODE_MAX / 4;
+
+/// A node: where its elements are, and how many.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    place: Place,
+    count: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Block(BlockRef),
+    Large(u32),
+}
+
+/// See the top of the file.
+#[derive(Default)]
+pub(crate) struct Chain {
+    nodes: VecDeque<Node>,
+    len: usize,
+    /// Bytes of all elements.
+    bytes: usize,
+    /// Redis would hold it as a quicklist; see [`super::ListLimit`].
+    pub(crate) is_quicklist: bool,
+}
+
+/// Appends the first elements of `bytes` that fit a node, and gives how many bytes and elements.
+fn piece(bytes: &[u8]) -> (usize, usize) {
+    let list = Listpack::<true>::new(bytes);
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() {
+        let next = list.skip(at);
+        if next > NODE_MAX && count > 0 {
+            break;
+        }
+        (at, count) = (next, count + 1);
+    }
+    (at, count)
+}
+
+fn elements(slabs: &Slabs, block: BlockRef) -> &[u8] {
+    let bytes = slabs.block(block);
+    let used = u16::from_le_bytes([bytes[0], bytes[1]]) as usize;
+    &bytes[USED_BYTES..USED_BYTES + used]
+}
+
+fn set_used(block: &mut [u8], used: usize) {
+    block[..USED_BYTES].copy_from_slice(&(used as u16).to_le_bytes());
+}
+
+impl Chain {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of all elements, with their back lengths.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes outside of slab blocks and of large values.
+    pub(crate) fn outside_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+    }
+
+    /// Bytes of its nodes.
+    pub(crate) fn node_bytes(&self, heap: &Heap) -> usize {
+        let bytes = |node: &Node| match node.place {
+            Place::Block(block) => heap.slabs.block_bytes(block),
+            Place::Large(index) => heap.larges.capacity(index),
+        };
+        self.nodes.iter().map(bytes).sum()
+    }
+
+    fn elements<'a>(&self, heap: &'a Heap, node: usize) -> &'a [u8] {
+        match self.nodes[node].place {
+            Place::Block(block) => elements(&heap.slabs, block),
+            Place::Large(index) => heap.larges.bytes(index),
+        }
+    }
+
+    /// A chain of packed elements.
+    pub(crate) fn build(heap: &mut Heap, bytes: &[u8]) -> Result<Chain, OutOfMemory> {
+        let mut chain = Chain::default();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (len, count) = piece(rest);
+            match chain.new_node(heap, &rest[..len], count, USED_BYTES + len) {
+                Ok(node) => chain.add(chain.nodes.len(), node, len),
+                Err(error) => {
+                    chain.clear(heap);
+                    return Err(error);
+                }
+            }
+            rest = &rest[len..];
+        }
+        Ok(chain)
+    }
+
+    /// All elements one after another.
+    pub(crate) fn pack(&self, heap: &Heap) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes);
+        (0..self.nodes.len()).for_each(|node| bytes.extend_from_slice(self.elements(heap, node)));
+        bytes
+    }
+
+    /// A node that is not in the chain yet, in a block of at least `room` bytes.
+    fn new_node(
+        &self,
+        heap: &mut Heap,
+        bytes: &[u8],
+        count: usize,
+        room: usize,
+    ) -> Result<Node, OutOfMemory> {
+        let place = if bytes.len() > NODE_MAX {
+            Place::Large(heap.larges.insert(bytes.len(), &[bytes])?)
+        } else {
+            let block = heap.slabs.alloc(room)?;
+            let target = heap.slabs.block_mut(block);
+            set_used(target, bytes.len());
+            target[USED_BYTES..USED_BYTES + bytes.len()].copy_from_slice(bytes);
+            Place::Block(block)
+        };
+        Ok(Node { place, count: count as u32 })
+    }
+
+    fn add(&mut self, at: usize, node: Node, bytes: usize) {
+        self.len += node.count as usize;
+        self.bytes += bytes;
+        self.nodes.insert(at, node);
+    }
+
+    fn remove_node(&mut self, heap: &mut Heap, at: usize) {
+        self.bytes -= self.elements(heap, at).len();
+        let node = self.nodes.remove(at).expect("the node is there");
+        self.len -= node.count as usize;
+        free(&mut heap.slabs, &mut heap.larges, node);
+    }
+
+    fn clear(&mut self, heap: &mut Heap) {
+        while self.drain_step(&mut heap.slabs, &mut heap.larges) {}
+    }
+
+    /// Adds an element at an end.
+    pub(crate) fn push(
+        &mut self,
+        heap: &mut Heap,
+        end: End,
+        element: Element<'_>,
+    ) -> Result<(), OutOfMemory> {
+        let mut packed = Vec::with_capacity(element.stored_len::<true>());
+        listpack::push::<true>(&mut packed, element);
+        let at = match end {
+            End::Head => 0,
+            End::Tail => self.nodes.len().saturating_sub(1),
+        };
+        if let Some(Node { place: Place::Block(block), .. }) = self.nodes.get(at).copied() {
+            let used = elements(&heap.slabs, block).len();
+            if used + packed.len() <= NODE_MAX {
+                let block = self.widen(heap, at, block)?;
+                let target = heap.slabs.block_mut(block);
+                set_used(target, used + packed.len());
+                let target = &mut target[USED_BYTES..];
+                let start = if end == End::Head { 0 } else { used };
+                target.copy_within(start..used, start + packed.len());
+                target[start..start + packed.len()].copy_from_slice(&packed);
+                self.nodes[at].count += 1;
+                self.len += 1;
+                self.bytes += packed.len();
+                return Ok(());
+            }
+        }
+        let node = self.new_node(heap, &packed, 1, BLOCK_BYTES_MAX)?;
+        let at = if end == End::Head { 0 } else { self.nodes.len() };
+        self.add(at, node, packed.len());
+        Ok(())
+    }
+
+    /// Gives a node at an end the largest block.
+    fn widen(
+        &mut self,
+        heap: &mut Heap,
+        at: usize,
+        block: BlockRef,
+    ) -> Result<BlockRef, OutOfMemory> {
+        if heap.slabs.block_bytes(block) == BLOCK_BYTES_MAX {
+            return Ok(block);
+        }
+        let wide = heap.slabs.alloc(BLOCK_BYTES_MAX)?;
+        let used = elements(&heap.slabs, block).len();
+        heap.slabs.copy(block, 0..USED_BYTES + used, wide, 0);
+        heap.slabs.free(block);
+        self.nodes[at].place = Place::Block(wide);
+        Ok(wide)
+    }
+
+    /// Takes the element at an end away.
+    pub(crate) fn pop(&mut self, heap: &mut Heap, end: End) {
+        let at = if end == End::Head { 0 } else { self.nodes.len() - 1 };
+        let Node { place, count } = self.nodes[at];
+        let (Place::Block(block), true) = (place, count > 1) else {
+            return self.remove_node(heap, at);
+        };
+        let bytes = elements(&heap.slabs, block);
+        let (used, list) = (bytes.len(), Listpack::<true>::new(bytes));
+        let gone = match end {
+            End::Head => 0..list.skip(0),
+            End::Tail => list.before(used).expect("a node is not empty")..used,
+        };
+        let target = heap.slabs.block_mut(block);
+        target[USED_BYTES..].copy_within(gone.end..used, gone.start);
+        set_used(target, used - gone.len());
+        self.nodes[at].count -= 1;
+        self.len -= 1;
+        self.bytes -= gone.len();
+    }
+
+    /// The node that holds an element, and the element's index in it.
+    fn locate(&self, index: usize) -> (usize, usize) {
+        if index <= self.len / 2 {
+            let mut left = index;
+            for (at, node) in self.nodes.iter().enumerate() {
+                if left < node.count as usize {
+                    return (at, left);
+                }
+                left -= node.count as usize;
+            }
+        } else {
+            let mut left = self.len - index;
+            for (at, node) in self.nodes.iter().enumerate().rev() {
+                if left <= node.count as usize {
+                    return (at, node.count as usize - left);
+                }
+                left -= node.count as usize;
+            }
+        }
+        unreachable!("the caller names an element of the list")
+    }
+
+    /// The bytes of a node, and where an element of it starts.
+    pub(crate) fn find<'a>(&self, heap: &'a Heap, index: usize) -> (usize, &'a [u8], usize) {
+        let (at, within) = self.locate(index);
+        let bytes = self.elements(heap, at);
+        let offset = Listpack::<true>::new(bytes).seek(within, self.nodes[at].count as usize);
+        (at, bytes, offset)
+    }
+
+    /// The bytes of a node by its number; `None` after the last one.
+    pub(crate) fn node<'a>(&self, heap: &'a Heap, at: usize) -> Option<&'a [u8]> {
+        (at < self.nodes.len()).then(|| self.elements(heap, at))
+    }
+
+    /// Puts what `push` appends in the place of `gone` elements from an index on, all of one node.
+    pub(crate) fn splice(
+        &mut self,
+        heap: &mut Heap,
+        index: usize,
+        gone: usize,
+        new: Option<Element<'_>>,
+    ) -> Result<(), OutOfMemory> {
+        // An element behind the last one belongs to the last node.
+        let (at, within) = if index == self.len {
+            let last = self.nodes.len() - 1;
+            (last, self.nodes[last].count as usize)
+        } else {
+            self.locate(index)
+        };
+        let old = self.elements(heap, at);
+        let list = Listpack::<true>::new(old);
+        let count = self.nodes[at].count as usize;
+        let start = list.seek(within, count);
+        let end = list.seek(within + gone, count);
+        let mut bytes = Vec::with_capacity(old.len() + 16);
+        bytes.extend_from_slice(&old[..start]);
+        if let Some(element) = new {
+            listpack::push::<true>(&mut bytes, element);
+        }
+        bytes.extend_from_slice(&old[end..]);
+        self.rewrite(heap, at, &bytes)
+    }
+
+    /// Gives a node other elements: none, some, or more than a node holds.
+    fn rewrite(&mut self, heap: &mut Heap, at: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
+        let mut fresh = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let whole = rest.len() > NODE_MAX;
+            let (mut len, mut count) = piece(rest);
+            if whole && count > 1 && fresh.is_empty() && rest.len() < 2 * NODE_MAX {
+                // Two halves, so that neither is cut again at once.
+                (len, count) = half(rest);
+            }
+            match self.new_node(heap, &rest[..len], count, USED_BYTES + len) {
+                Ok(node) => fresh.push((node, len)),
+                Err(error) => {
+                    for (node, _) in fresh {
+                        free(&mut heap.slabs, &mut heap.larges, node);
+                    }
+                    return Err(error);
+                }
+            }
+            rest = &rest[len..];
+        }
+        self.remove_node(heap, at);
+        let pieces = fresh.len();
+        for (offset, (node, len)) in fresh.into_iter().enumerate() {
+            self.add(at + offset, node, len);
+        }
+        if pieces == 1 {
+            self.join(heap, at);
+        }
+        Ok(())
+    }
+
+    /// Joins a small node with the next one, or the one before.
+    fn join(&mut self, heap: &mut Heap, at: usize) {
+        let len = self.elements(heap, at).len();
+        if len > NODE_SMALL {
+            return;
+        }
+        let pair = [(at, at + 1), (at.wrapping_sub(1), at)].into_iter().find(|&(a, b)| {
+            b < self.nodes.len()
+                && a < b
+                && self.elements(heap, a).len() + self.elements(heap, b).len() <= NODE_MAX / 2
+        });
+        let Some((a, b)) = pair else { return };
+        let joined = [self.elements(heap, a), self.elements(heap, b)].concat();
+        let count = (self.nodes[a].count + self.nodes[b].count) as usize;
+        // Without memory both stay as they are.
+        if let Ok(node) = self.new_node(heap, &joined, count, USED_BYTES + joined.len()) {
+            self.remove_node(heap, b);
+            self.remove_node(heap, a);
+            self.add(a, node, joined.len());
+        }
+    }
+
+    /// Takes elements away, a node at a time.
+    pub(crate) fn remove(
+        &mut self,
+        heap: &mut Heap,
+        index: usize,
+        count: usize,
+    ) -> Result<(), OutOfMemory> {
+        let mut left = count;
+        while left > 0 {
+            let (at, within) = self.locate(index);
+            let here = self.nodes[at].count as usize - within;
+            if within == 0 && here <= left {
+                self.remove_node(heap, at);
+            } else {
+                self.splice(heap, index, here.min(left), None)?;
+            }
+            left -= here.min(left);
+        }
+        Ok(())
+    }
+
+    /// Frees a bounded piece; false once nothing is left.
+    pub(crate) fn drain_step(&mut self, slabs: &mut Slabs, larges: &mut Larges) -> bool {
+        let Some(node) = self.nodes.pop_back() else { return false };
+        free(slabs, larges, node);
+        true
+    }
+
+    /// Moves up to `count` nodes from one on out of spans that are marked sparse; where to go on.
+    pub(crate) fn move_out(
+        &mut self,
+        slabs: &mut Slabs,
+        first: usize,
+        count: usize,
+        moved: &mut u64,
+    ) -> Option<usize> {
+        let end = self.nodes.len().min(first + count);
+        for node in self.nodes.range_mut(first.min(end)..end) {
+            if let Place::Block(block) = node.place
+                && slabs.is_marked(block)
+                && let Ok(target) = slabs.move_out(block)
+            {
+                node.place = Place::Block(target);
+                *moved += 1;
+            }
+        }
+        (end < self.nodes.len()).then_some(end)
+    }
+
+    /// Checks the sums, and every node.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    pub(crate) fn validate(&self, heap: &Heap) {
+        let (mut len, mut bytes) = (0, 0);
+        for at in 0..self.nodes.len() {
+            let elements = self.elements(heap, at);
+            let count = Listpack::<true>::validate(elements).expect("sound elements");
+            assert!(count > 0 && count == self.nodes[at].count as usize, "node {at}");
+            len += count;
+            bytes += elements.len();
+        }
+        assert_eq!((len, bytes), (self.len, self.bytes));
+    }
+}
+
+/// As [`piece`], but about half of the bytes.
+fn half(bytes: &[u8]) -> (usize, usize) {
+    let list = Listpack::<true>::new(bytes);
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() / 2 {
+        let next = list.skip(at);
+        if next > NODE_MAX && count > 0 {
+            break;
+        }
+        (at, count) = (next, count + 1);
+    }
+    (at, count)
+}
+
+fn free(slabs: &mut Slabs, larges: &mut Larges, node: Node) {
+    match node.place {
+        Place::Block(block) => slabs.free(block),
+        Place::Large(index) => larges.remove(index),
+    }
+}

@@ -1,0 +1,631 @@
+//! Lists: packed in the block of their key while they fit, then a chain of packed nodes.
+//!
+//! Redis calls a list `listpack` up to `list-max-listpack-size` and `quicklist` beyond, and back only
+//! below half of it. Here the form follows the block's size; the word is kept beside it, so that
+//! OBJECT ENCODING answers as Redis does.
+
+mod chain;
+
+pub(crate) use chain::Chain;
+
+use encodings::listpack::{self, Element, Listpack, REDIS_OVERHEAD};
+
+use crate::big::Big;
+use crate::block::{Encoding, Form, ValueType};
+use crate::collection::Limits;
+use crate::effect::{Change, DeleteCause, End, Event, Strings};
+use crate::error::{OpError, OutOfMemory};
+use crate::heap::{Heap, Outside};
+use crate::key::Key;
+use crate::partition::{Look, Partition};
+use crate::slab::BlockRef;
+use crate::store::fits_inline;
+use crate::string::StringValue;
+use crate::table::Entry;
+
+/// `list-max-listpack-size` taken apart.
+#[derive(Clone, Copy)]
+struct ListLimit {
+    bytes: usize,
+    count: usize,
+}
+
+impl ListLimit {
+    fn of(limits: &Limits) -> ListLimit {
+        /// Bytes of a node whose elements are counted.
+        const COUNTED_BYTES: usize = 8192;
+        let size = limits.list_max_listpack_size;
+        match usize::try_from(size) {
+            Ok(count) => ListLimit { bytes: COUNTED_BYTES, count },
+            Err(_) => ListLimit {
+                bytes: 4096 << (size.unsigned_abs().clamp(1, 5) - 1),
+                count: usize::MAX,
+            },
+        }
+    }
+
+    fn halved(self) -> ListLimit {
+        ListLimit { bytes: self.bytes / 2, count: self.count / 2 }
+    }
+
+    fn holds(self, bytes: usize, count: usize) -> bool {
+        bytes + REDIS_OVERHEAD <= self.bytes && count <= self.count
+    }
+}
+
+/// A list, to be read.
+#[derive(Clone, Copy)]
+pub struct List<'a> {
+    heap: &'a Heap,
+    body: Body<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Body<'a> {
+    Packed(Listpack<'a, true>),
+    Chain(&'a Chain),
+}
+
+impl<'a> List<'a> {
+    pub(crate) fn of(heap: &'a Heap, block: BlockRef) -> List<'a> {
+        let body = match Outside::of(heap.view(block)) {
+            Outside::Big(index) => Body::Chain(heap.bigs.at(index).chain()),
+            _ => Body::Packed(Listpack::new(heap.packed_bytes(block))),
+        };
+        List { heap, body }
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        match self.body {
+            Body::Packed(list) => list.len(),
+            Body::Chain(chain) => chain.len(),
+        }
+    }
+
+    /// True without any; no value stays so.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements from an index on, which may be that behind the last one.
+    pub fn iter_from(&self, index: usize) -> ListIter<'a> {
+        let list = *self;
+        let (node, bytes, offset) = match self.body {
+            Body::Packed(packed) => (0, packed.bytes(), packed.seek(index, packed.len())),
+            Body::Chain(chain) if index < chain.len() => chain.find(self.heap, index),
+            Body::Chain(_) => (usize::MAX - 1, &[][..], 0),
+        };
+        ListIter { list, node, bytes, offset }
+    }
+
+    /// The elements from an index on towards the head.
+    pub fn iter_back_from(&self, index: usize) -> ListIterBack<'a> {
+        let iter = self.iter_from(index);
+        let offset = if iter.offset < iter.bytes.len() {
+            Listpack::<true>::new(iter.bytes).skip(iter.offset)
+        } else {
+            iter.offset
+        };
+        ListIterBack { list: iter.list, node: iter.node, bytes: iter.bytes, offset }
+    }
+
+    /// The element at an index.
+    pub fn get(&self, index: usize) -> Option<StringValue<'a>> {
+        self.iter_from(index).next()
+    }
+
+    /// All elements packed, as small lists are.
+    pub fn pack(&self) -> Vec<u8> {
+        match self.body {
+            Body::Packed(list) => list.bytes().to_vec(),
+            Body::Chain(chain) => chain.pack(self.heap),
+        }
+    }
+
+    fn node(&self, at: usize) -> Option<&'a [u8]> {
+        match self.body {
+            Body::Packed(_) => None,
+            Body::Chain(chain) => chain.node(self.heap, at),
+        }
+    }
+}
+
+/// See [`List::iter_from`].
+#[derive(Clone)]
+pub struct ListIter<'a> {
+    list: List<'a>,
+    node: usize,
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Iterator for ListIter<'a> {
+    type Item = StringValue<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<StringValue<'a>> {
+        if self.offset == self.bytes.len() {
+            self.node += 1;
+            (self.bytes, self.offset) = (self.list.node(self.node)?, 0);
+        }
+        let (element, next) = Listpack::<true>::new(self.bytes).read(self.offset);
+        self.offset = next;
+        Some(element.into())
+    }
+}
+
+/// See [`List::iter_back_from`].
+#[derive(Clone)]
+pub struct ListIterBack<'a> {
+    list: List<'a>,
+    node: usize,
+    bytes: &'a [u8],
+    /// Where the element ends that comes next.
+    offset: usize,
+}
+
+impl<'a> Iterator for ListIterBack<'a> {
+    type Item = StringValue<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<StringValue<'a>> {
+        if self.offset == 0 {
+            self.node = self.node.checked_sub(1)?;
+            self.bytes = self.list.node(self.node)?;
+            self.offset = self.bytes.len();
+        }
+        let list = Listpack::<true>::new(self.bytes);
+        self.offset = list.before(self.offset)?;
+        Some(list.read(self.offset).0.into())
+    }
+}
+
+/// A list that is being changed.
+enum Draft {
+    Packed {
+        bytes: Vec<u8>,
+        is_quicklist: bool,
+    },
+    Chain(Box<Big>, u32),
+    /// A chain that no key has yet.
+    New(Chain),
+}
+
+impl Draft {
+    fn len(&self) -> usize {
+        match self {
+            Draft::Packed { bytes, .. } => Listpack::<true>::new(bytes).len(),
+            Draft::Chain(big, _) => big.chain().len(),
+            Draft::New(chain) => chain.len(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Draft::Packed { bytes, .. } => bytes.len(),
+            Draft::Chain(big, _) => big.chain().bytes(),
+            Draft::New(chain) => chain.bytes(),
+        }
+    }
+
+    fn is_quicklist(&mut self) -> &mut bool {
+        match self {
+            Draft::Packed { is_quicklist, .. } => is_quicklist,
+            Draft::Chain(big, _) => &mut big.chain_mut().is_quicklist,
+            Draft::New(chain) => &mut chain.is_quicklist,
+        }
+    }
+
+    /// The chain, which a packed list becomes.
+    fn chain(&mut self, heap: &mut Heap) -> Result<&mut Chain, OutOfMemory> {
+        if let Draft::Packed { bytes, is_quicklist } = self {
+            let mut chain = Chain::build(heap, bytes)?;
+            chain.is_quicklist = *is_quicklist;
+            *self = Draft::New(chain);
+        }
+        Ok(match self {
+            Draft::Chain(big, _) => big.chain_mut(),
+            Draft::New(chain) => chain,
+            Draft::Packed { .. } => unreachable!("it has become a chain"),
+        })
+    }
+
+    /// Tells Redis's word for it apart before so much is added.
+    fn will_grow(&mut self, limit: ListLimit, bytes: usize, count: usize) {
+        if !*self.is_quicklist() && !limit.holds(self.bytes() + bytes, self.len() + count) {
+            *self.is_quicklist() = true;
+        }
+    }
+
+    /// Tells Redis's word for it apart after something has gone, or changed.
+    fn has_shrunk(&mut self, limit: ListLimit) {
+        if *self.is_quicklist() && limit.holds(self.bytes(), self.len()) {
+            *self.is_quicklist() = false;
+        }
+    }
+
+    fn push(&mut self, heap: &mut Heap, end: End, element: &[u8]) -> Result<(), OutOfMemory> {
+        let element = Element::parse(element);
+        match self {
+            Draft::Packed { bytes, .. } => {
+                let at = if end == End::Head { 0 } else { bytes.len() };
+                let before = bytes.len();
+                listpack::push::<true>(bytes, element);
+                let added = bytes.len() - before;
+                bytes[at..].rotate_right(added);
+                Ok(())
+            }
+            _ => self.chain(heap)?.push(heap, end, element),
+        }
+    }
+
+    /// Puts an element, or none, in the place of `gone` elements from an index on.
+    fn splice(
+        &mut self,
+        heap: &mut Heap,
+        index: usize,
+        gone: usize,
+        new: Option<&[u8]>,
+    ) -> Result<(), OutOfMemory> {
+        let new = new.map(Element::parse);
+        match self {
+            Draft::Packed { bytes, .. } => {
+                let list = Listpack::<true>::new(bytes);
+                let len = list.len();
+                let range = list.seek(index, len)..list.seek(index + gone, len);
+                crate::packed::replace(bytes, range, |out| {
+                    if let Some(element) = new {
+                        listpack::push::<true>(out, element);
+                    }
+                });
+                Ok(())
+            }
+            _ => {
+                let chain = self.chain(heap)?;
+                match new {
+                    Some(element) => chain.splice(heap, index, gone, Some(element)),
+                    None => chain.remove(heap, index, gone),
+                }
+            }
+        }
+    }
+}
+
+impl Partition {
+    /// The list at a key, `None` without the key. Counts as a read.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn list(&mut self, db: usize, key: &Key<'_>) -> Result<Option<List<'_>>, OpError> {
+        let found = self.lookup_as(db, key, Look::Read, ValueType::List)?;
+        Ok(found.map(|entry| List::of(&self.heap, entry.block)))
+    }
+
+    /// As [`Partition::list`], but without a trace in statistics and access stamp.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn list_look(&mut self, db: usize, key: &Key<'_>) -> Result<Option<List<'_>>, OpError> {
+        let found = self.lookup_as(db, key, Look::Silent, ValueType::List)?;
+        Ok(found.map(|entry| List::of(&self.heap, entry.block)))
+    }
+
+    /// Lets `change` work on the list at a key, or on a new one, and stores what comes of it; one
+    /// that is empty then goes, after the effect that `change` reports.
+    fn change_list<R>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        change: impl FnOnce(&mut Draft, &mut Heap, ListLimit) -> Result<R, OutOfMemory>,
+    ) -> Result<(R, bool), OpError> {
+        let limit = ListLimit::of(&self.limits);
+        let mut draft = match old.map(|old| Outside::of(self.heap.view(old.block))) {
+            Some(Outside::Big(index)) => Draft::Chain(self.heap.bigs.take(index), index),
+            _ => Draft::Packed {
+                bytes: self.take_scratch(old),
+                is_quicklist: old
+                    .is_some_and(|old| self.heap.view(old.block).encoding() == Encoding::Raw),
+            },
+        };
+        let changed = change(&mut draft, &mut self.heap, limit);
+        let emptied = changed.is_ok() && draft.len() == 0;
+        let expire_at = old.and_then(|old| self.heap.view(old.block).expire_at());
+        let stored = match draft {
+            Draft::Chain(big, index) => {
+                self.heap.bigs.give(index, big);
+                Ok(())
+            }
+            Draft::New(mut chain) => {
+                if changed.is_err() {
+                    while chain.drain_step(&mut self.heap.slabs, &mut self.heap.larges) {}
+                    Ok(())
+                } else {
+                    self.store_big(db, key, old, Big::List(chain), expire_at).map(drop)
+                }
+            }
+            Draft::Packed { bytes, is_quicklist } => {
+                let stored = if changed.is_err() || emptied {
+                    Ok(())
+                } else {
+                    self.store_list(db, key, old, &bytes, is_quicklist, expire_at)
+                };
+                self.give_scratch(bytes);
+                stored
+            }
+        };
+        stored?;
+        Ok((changed?, emptied))
+    }
+
+    fn store_list(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        bytes: &[u8],
+        is_quicklist: bool,
+        expire_at: Option<u64>,
+    ) -> Result<(), OpError> {
+        if fits_inline(key, bytes.len()) {
+            let encoding = if is_quicklist { Encoding::Raw } else { Encoding::Bytes };
+            let form = Form::new(ValueType::List, encoding);
+            return self.put(db, key, old, form, bytes, expire_at).map(drop);
+        }
+        let mut chain = Chain::build(&mut self.heap, bytes)?;
+        chain.is_quicklist = is_quicklist;
+        self.store_big(db, key, old, Big::List(chain), expire_at).map(drop)
+    }
+
+    /// Stores a list in its packed form.
+    pub(crate) fn store_packed_list(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        old: Option<Entry>,
+        bytes: &[u8],
+        expire_at: Option<u64>,
+    ) -> Result<(), OpError> {
+        let limit = ListLimit::of(&self.limits);
+        let count = Listpack::<true>::new(bytes).len();
+        self.store_list(db, key, old, bytes, !limit.holds(bytes.len(), count), expire_at)
+    }
+
+    /// Adds elements at an end, one after another, creating the key, and answers how many there are
+    /// then.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`]; [`OpError::OutOfMemory`], and then a big list may have got some.
+    pub fn list_push<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        end: End,
+        elements: impl Iterator<Item = &'p [u8]> + Clone,
+        event: Event,
+    ) -> Result<usize, OpError> {
+        let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
+        let (mut count, mut bytes) = (0, 0);
+        elements.clone().for_each(|element| {
+            count += 1;
+            bytes += element.len();
+        });
+        let (len, _) = self.change_list(db, key, old, |draft, heap, limit| {
+            draft.will_grow(limit, bytes, count);
+            for element in elements.clone() {
+                draft.push(heap, end, element)?;
+            }
+            Ok(draft.len())
+        })?;
+        let mut strings = Vec::new();
+        if self.effects.listening {
+            elements.for_each(|element| Strings::push(&mut strings, element));
+        }
+        let change = Change::ListPush { end, elements: Strings::new(&strings) };
+        self.report_change(db, key, event, change, count);
+        Ok(len)
+    }
+
+    /// Takes up to `count` elements from an end, and the key with the last one; the caller has read
+    /// them. How many went.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
+    pub fn list_pop(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        end: End,
+        count: usize,
+        event: Event,
+    ) -> Result<usize, OpError> {
+        let Some(entry) = self.lookup_as(db, key, Look::Write, ValueType::List)? else {
+            return Ok(0);
+        };
+        let (gone, emptied) = self.change_list(db, key, Some(entry), |draft, heap, limit| {
+            let len = draft.len();
+            let gone = count.min(len);
+            if let (Draft::Chain(big, _), 1) = (&mut *draft, gone) {
+                big.chain_mut().pop(heap, end);
+            } else {
+                draft.splice(heap, if end == End::Head { 0 } else { len - gone }, gone, None)?;
+            }
+            draft.has_shrunk(limit.halved());
+            Ok(gone)
+        })?;
+        if gone > 0 {
+            let change = Change::ListPop { end, count: gone as u64 };
+            self.finish_list(db, key, event, change, gone, emptied);
+        }
+        Ok(gone)
+    }
+
+    /// Reports a change, and takes the key away with its last element.
+    fn finish_list(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        event: Event,
+        change: Change<'_>,
+        count: usize,
+        emptied: bool,
+    ) {
+        self.report_change(db, key, event, change, count);
+        if emptied {
+            let entry = self.find(db, key).expect("the key is still there");
+            self.delete_entry(db, key, entry, DeleteCause::Command);
+        }
+    }
+
+    /// Gives the element at an index, which is there, another value.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
+    pub fn list_set(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        index: usize,
+        element: &[u8],
+    ) -> Result<(), OpError> {
+        let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
+        self.change_list(db, key, old, |draft, heap, limit| {
+            draft.will_grow(limit, element.len(), 1);
+            draft.splice(heap, index, 1, Some(element))?;
+            draft.has_shrunk(limit.halved());
+            Ok(())
+        })?;
+        let change = Change::ListSet { index: index as u64, element };
+        self.report_change(db, key, Event::Lset, change, 1);
+        Ok(())
+    }
+
+    /// Puts an element before the one at an index, or behind the last one, and answers how many there
+    /// are then.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
+    pub fn list_insert(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        index: usize,
+        element: &[u8],
+    ) -> Result<usize, OpError> {
+        let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
+        let (len, _) = self.change_list(db, key, old, |draft, heap, limit| {
+            draft.will_grow(limit, element.len(), 1);
+            draft.splice(heap, index, 0, Some(element))?;
+            Ok(draft.len())
+        })?;
+        let change = Change::ListInsert { index: index as u64, element };
+        self.report_change(db, key, Event::Linsert, change, 1);
+        Ok(len)
+    }
+
+    /// Takes elements away that are equal to one: up to `count` from the head on, from the tail on if
+    /// negative, all if 0. How many went.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed, or a big list has lost some.
+    pub fn list_remove(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        count: i64,
+        element: &[u8],
+    ) -> Result<usize, OpError> {
+        let Some(entry) = self.lookup_as(db, key, Look::Write, ValueType::List)? else {
+            return Ok(0);
+        };
+        let list = List::of(&self.heap, entry.block);
+        let wanted = StringValue::from(Element::parse(element));
+        let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+        let found: Vec<usize> = if count >= 0 {
+            let hits = list.iter_from(0).enumerate().filter(|(_, other)| *other == wanted);
+            hits.map(|(index, _)| index).take(most).collect()
+        } else {
+            let len = list.len();
+            let back = list.iter_back_from(len.saturating_sub(1)).enumerate();
+            let hits = back.filter(|(_, other)| *other == wanted);
+            let mut found: Vec<_> = hits.map(|(index, _)| len - 1 - index).take(most).collect();
+            found.reverse();
+            found
+        };
+        if found.is_empty() {
+            return Ok(0);
+        }
+        let (_, emptied) = self.change_list(db, key, Some(entry), |draft, heap, limit| {
+            for index in found.iter().rev() {
+                draft.splice(heap, *index, 1, None)?;
+            }
+            draft.has_shrunk(limit.halved());
+            Ok(())
+        })?;
+        let change = Change::ListRemove { count, element };
+        self.finish_list(db, key, Event::Lrem, change, found.len(), emptied);
+        Ok(found.len())
+    }
+
+    /// Leaves only `count` elements from `start` on; without any the key goes.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed, or a big list has lost some.
+    pub fn list_keep(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        start: usize,
+        count: usize,
+    ) -> Result<(), OpError> {
+        let Some(entry) = self.lookup_as(db, key, Look::Write, ValueType::List)? else {
+            return Ok(());
+        };
+        let (gone, emptied) = self.change_list(db, key, Some(entry), |draft, heap, limit| {
+            let len = draft.len();
+            let end = start.saturating_add(count).min(len);
+            let start = start.min(end);
+            draft.splice(heap, end, len - end, None)?;
+            draft.splice(heap, 0, start, None)?;
+            draft.has_shrunk(limit.halved());
+            Ok(len - (end - start))
+        })?;
+        let change = Change::ListKeep { start: start as u64, count: count as u64 };
+        self.finish_list(db, key, Event::Ltrim, change, gone, emptied);
+        Ok(())
+    }
+
+    pub(crate) fn apply_list(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        event: Event,
+        change: &Change<'_>,
+    ) -> Result<(), OpError> {
+        let size = |number: u64| usize::try_from(number).map_err(|_| OpError::TooLarge);
+        let len = self.list(db, key)?.map_or(0, |list| list.len());
+        match *change {
+            Change::ListPush { end, elements } => {
+                self.list_push(db, key, end, elements.iter(), event).map(drop)
+            }
+            Change::ListPop { end, count } => {
+                self.list_pop(db, key, end, size(count)?, event).map(drop)
+            }
+            Change::ListSet { index, element } if size(index)? < len => {
+                self.list_set(db, key, size(index)?, element)
+            }
+            Change::ListInsert { index, element } if len > 0 && size(index)? <= len => {
+                self.list_insert(db, key, size(index)?, element).map(drop)
+            }
+            Change::ListRemove { count, element } => {
+                self.list_remove(db, key, count, element).map(drop)
+            }
+            Change::ListKeep { start, count } => {
+                self.list_keep(db, key, size(start)?, size(count)?)
+            }
+            // An index that the list does not have is no effect of this log.
+            _ => Ok(()),
+        }
+    }
+}
