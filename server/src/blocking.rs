@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::{Effect, End};
 use netback::ConnId;
 
 use crate::command::spec::flag;
@@ -17,7 +18,7 @@ use crate::conn::{Client, Stall, Waiting};
 use crate::fabric::PeerMessage;
 use crate::input::Core;
 use crate::multi::KeyName;
-use crate::resp::Protocol;
+use crate::resp::{Progress, Protocol};
 use crate::state::ShardState;
 
 /// The right to answer a blocked client, which is taken once.
@@ -45,11 +46,13 @@ pub struct Blocked {
     pub until_ms: Option<u64>,
     /// What it is answered then, in wire form.
     pub on_timeout: Vec<u8>,
+    /// The request, if its home runs it again when a key is ready.
+    pub request: Vec<u8>,
 }
 
 /// A client that waits for a key, as the key's share keeps it.
 #[derive(Debug)]
-pub struct Waiter {
+pub struct Waiter<W> {
     /// The client's shard.
     pub home: usize,
     /// The client.
@@ -58,17 +61,36 @@ pub struct Waiter {
     pub protocol: Protocol,
     /// Who takes it answers.
     pub claim: Claim,
-    /// Milliseconds for which it wants the right to fill the key (FILLGET).
-    pub lease_ms: u64,
+    /// What it wants of the key.
+    pub want: W,
+}
+
+/// What a client that waits for a list wants of it.
+#[derive(Debug)]
+pub struct Pop {
+    /// Elements from this end.
+    pub end: End,
+    /// Up to so many, in an array; else one.
+    pub count: Option<usize>,
+    /// The list that gets the element, and the end of it.
+    pub target: Option<(Box<[u8]>, End)>,
 }
 
 /// The waiters of a share, by database and key, first come first.
-#[derive(Debug, Default)]
-pub struct Waiters {
-    keys: HashMap<KeyName, VecDeque<Waiter>>,
+#[derive(Debug)]
+pub struct Waiters<W> {
+    keys: HashMap<KeyName, VecDeque<Waiter<W>>>,
+    /// Keys that somebody waits for and that have changed.
+    ready: Vec<KeyName>,
 }
 
-impl Waiters {
+impl<W> Default for Waiters<W> {
+    fn default() -> Self {
+        Self { keys: HashMap::new(), ready: Vec::new() }
+    }
+}
+
+impl<W> Waiters<W> {
     /// Keys that somebody waits for.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -80,14 +102,14 @@ impl Waiters {
     }
 
     /// Adds a waiter behind the others of its key.
-    pub fn add(&mut self, db: usize, key: &[u8], waiter: Waiter) {
+    pub fn add(&mut self, db: usize, key: &[u8], waiter: Waiter<W>) {
         let waiters = self.keys.entry((db, key.into())).or_default();
         waiters.retain(|waiter| !waiter.claim.is_taken());
         waiters.push_back(waiter);
     }
 
     /// Takes the claim of the first waiter of a key that still waits.
-    pub fn claim_next(&mut self, db: usize, key: &[u8]) -> Option<Waiter> {
+    pub fn claim_next(&mut self, db: usize, key: &[u8]) -> Option<Waiter<W>> {
         let name = (db, Box::from(key));
         let waiters = self.keys.get_mut(&name)?;
         let next = std::iter::from_fn(|| waiters.pop_front()).find(|waiter| waiter.claim.take());
@@ -95,6 +117,33 @@ impl Waiters {
             self.keys.remove(&name);
         }
         next
+    }
+
+    /// Notes the keys of an effect that somebody waits for.
+    pub fn heed(&mut self, effect: &Effect<'_>) {
+        if self.keys.is_empty() {
+            return;
+        }
+        if let Effect::SwapDb { a, b } = *effect {
+            let swapped = |db: usize| db == a as usize || db == b as usize;
+            self.ready.extend(self.keys.keys().filter(|(db, _)| swapped(*db)).cloned());
+        }
+        for (db, key) in effect.keys() {
+            let name = (db, Box::from(key));
+            if self.keys.contains_key(&name) && !self.ready.contains(&name) {
+                self.ready.push(name);
+            }
+        }
+    }
+
+    /// Whether keys are to be looked at that somebody waits for.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The keys that are to be looked at.
+    pub fn take_ready(&mut self) -> Vec<KeyName> {
+        std::mem::take(&mut self.ready)
     }
 
     /// Forgets those who have been answered.
@@ -124,6 +173,8 @@ pub struct Waits {
     paused: Vec<ConnId>,
     /// Answers to clients of this shard, to be handed to them at the end of the tick.
     served: Vec<(ConnId, Vec<u8>)>,
+    /// Clients of this shard whose requests are to run again.
+    pub again: Vec<ConnId>,
     /// Clients that are blocked.
     blocked: usize,
 }
@@ -136,7 +187,7 @@ impl Waits {
 
     /// Whether an answer waits to be handed over.
     pub fn is_pending(&self) -> bool {
-        !self.served.is_empty()
+        !self.served.is_empty() || !self.again.is_empty()
     }
 
     /// Clients that wait, for keys or for the end of a pause.
@@ -199,11 +250,20 @@ impl ShardState {
     }
 
     /// Sends a waiter, whose claim has been taken, its answer.
-    pub fn serve(&mut self, waiter: &Waiter, answer: Vec<u8>) {
+    pub fn serve<W>(&mut self, waiter: &Waiter<W>, answer: Vec<u8>) {
         if waiter.home == self.index {
             self.waits.served.push((waiter.conn, answer));
         } else {
             self.outgoing[waiter.home].push(PeerMessage::Served(waiter.conn, answer));
+        }
+    }
+
+    /// Has a waiter's home, where its request came from, run the request again.
+    pub fn serve_again<W>(&mut self, waiter: &Waiter<W>) {
+        if waiter.home == self.index {
+            self.waits.again.push(waiter.conn);
+        } else {
+            self.outgoing[waiter.home].push(PeerMessage::Again(waiter.conn));
         }
     }
 
@@ -307,6 +367,27 @@ impl Core {
         for (conn, answer) in std::mem::take(&mut self.state.waits.served) {
             self.served(conn, answer);
         }
+        for conn in std::mem::take(&mut self.state.waits.again) {
+            self.run_again(conn);
+        }
+    }
+
+    /// Runs the request of a blocked client once more: a key that it waits for is ready, and what it
+    /// does there needs more shares than were at hand. Without luck it waits again, behind others.
+    pub fn run_again(&mut self, conn: ConnId) {
+        let Some(mut client) = self.state.clients.take(conn) else { return };
+        let Some(blocked) = self.state.unbook(&mut client) else {
+            self.state.clients.insert(client);
+            return;
+        };
+        client.waiting.pop_back();
+        client.until_ms = Some(blocked.until_ms);
+        let query = client.query.get_or_insert_default();
+        query.bytes.splice(..0, blocked.request);
+        (query.at, query.progress) = (0, Progress::default());
+        query.args.clear();
+        self.state.clients.insert(client);
+        self.resume(conn);
     }
 
     /// Ends the leases whose time is over.
@@ -339,13 +420,13 @@ impl Core {
 mod tests {
     use super::*;
 
-    fn waiter(index: u32, claim: &Claim) -> Waiter {
+    fn waiter(index: u32, claim: &Claim) -> Waiter<()> {
         Waiter {
             home: 0,
             conn: ConnId { index, generation: 0 },
             protocol: Protocol::Resp2,
             claim: claim.clone(),
-            lease_ms: 0,
+            want: (),
         }
     }
 

@@ -370,6 +370,8 @@ pub struct Client {
     pub blocked: Option<Box<Blocked>>,
     /// The answer to a request that is said to wait only after it was answered.
     pub early_answer: Option<Vec<u8>>,
+    /// When the request that runs again gives up, if it ever does.
+    pub until_ms: Option<Option<u64>>,
     /// How it is told of keys that change.
     pub tracking: Option<Box<Tracking>>,
     /// Channels and patterns that it subscribes to.
@@ -427,6 +429,7 @@ impl Client {
             home: None,
             blocked: None,
             early_answer: None,
+            until_ms: None,
             tracking: None,
             subscribed: None,
             survey: None,

@@ -66,6 +66,7 @@ impl Core {
         if let Some(share) = self.keyspace.own_mut() {
             share.watchers.sweep();
             share.waiters.sweep();
+            share.list_waiters.sweep();
             share.configure(&self.state);
         }
         self.state.process.set_used_memory(self.state.index, used);

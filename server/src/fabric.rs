@@ -57,6 +57,8 @@ pub enum PeerMessage {
     Parked(ConnId, Blocked),
     /// The answer to a blocked client.
     Served(ConnId, Vec<u8>),
+    /// The request of a blocked client is to run again.
+    Again(ConnId),
     /// What a client of the receiver is to hear of changed keys.
     Invalidate(Invalidation),
     /// All clients of the receiver that track are to hear that all keys have changed.

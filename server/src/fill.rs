@@ -154,7 +154,7 @@ impl Share {
                         }
                     }
                 } else {
-                    let until_ms = state.now_ms() + waiter.lease_ms;
+                    let until_ms = state.now_ms() + waiter.want;
                     let token = state.random_token();
                     self.leases.give(db, &name, until_ms, token);
                     reply_fill(&mut reply, token);

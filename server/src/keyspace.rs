@@ -4,10 +4,11 @@
 //! (see [`crate::reserve`]), as if the process had one shard only.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use engine::{HASH_SLOTS, Key, KeyHasher, Partition};
 
-use crate::blocking::Waiters;
+use crate::blocking::{Pop, Waiters};
 use crate::fill::Leases;
 use crate::multi::Watchers;
 use crate::state::ShardState;
@@ -95,8 +96,10 @@ pub struct Share {
     pub partition: Partition,
     /// Who watches keys.
     pub watchers: Watchers,
-    /// Who waits for keys.
-    pub waiters: Waiters,
+    /// Who waits for keys that others fill, with the milliseconds of a lease.
+    pub waiters: Waiters<u64>,
+    /// Who waits for lists.
+    pub list_waiters: Waiters<Arc<Pop>>,
     /// Who has read keys and is to hear of changes.
     pub tracked: Tracked,
     /// Who may fill keys.
@@ -119,6 +122,7 @@ impl Share {
             watchers: Watchers::default(),
             tracked: Tracked::default(),
             waiters: Waiters::default(),
+            list_waiters: Waiters::default(),
             leases: Leases::default(),
             slot_stats: Vec::new(),
             is_notified: false,
@@ -190,6 +194,7 @@ impl Share {
     pub fn update_listening(&mut self) {
         let is_awaited =
             !self.watchers.is_empty() || !self.leases.is_empty() || !self.tracked.is_empty();
+        let is_awaited = is_awaited || !self.list_waiters.is_empty();
         self.partition.listen(self.is_notified || is_awaited);
     }
 }

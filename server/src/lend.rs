@@ -93,6 +93,7 @@ impl Core {
             PeerMessage::Share(shard, share) => self.take_share(shard, share),
             PeerMessage::Parked(conn, blocked) => self.parked(from, conn, blocked),
             PeerMessage::Served(conn, bytes) => self.served(conn, bytes),
+            PeerMessage::Again(conn) => self.run_again(conn),
             PeerMessage::Invalidate(invalidation) => self.state.invalidated(invalidation),
             PeerMessage::InvalidateAll(author) => {
                 self.state.invalidate_own_all(None, author);

@@ -7,6 +7,8 @@
 
 use engine::Effect;
 
+use crate::multi::KeyName;
+
 use crate::keyspace::{Keyspace, Share};
 use crate::state::ShardState;
 
@@ -35,20 +37,49 @@ impl Keyspace {
     #[inline]
     pub fn serve(&mut self, state: &mut ShardState) {
         if self.shards() == 1 || !self.has_borrowed() {
-            if let Some(share) = self.own_mut()
-                && share.leases.has_void()
-            {
-                share.serve_fills(state);
+            if self.own().is_some_and(Share::has_ready) {
+                self.serve_ready(state);
             }
-            return;
+        } else if self.held_mut().any(|(_, share)| share.has_ready()) {
+            self.serve_ready(state);
         }
-        for (_, share) in self.held_mut().filter(|(_, share)| share.leases.has_void()) {
-            share.serve_fills(state);
+    }
+
+    /// Serves until nothing is ready any more: who is served may make other keys ready.
+    #[cold]
+    fn serve_ready(&mut self, state: &mut ShardState) {
+        loop {
+            let ready: Vec<(usize, Vec<KeyName>)> = self
+                .held_mut()
+                .filter(|(_, share)| share.has_ready())
+                .map(|(shard, share)| {
+                    if share.leases.has_void() {
+                        share.serve_fills(state);
+                    }
+                    (shard, share.list_waiters.take_ready())
+                })
+                .collect();
+            if ready.is_empty() {
+                return;
+            }
+            for (shard, names) in ready {
+                for (db, name) in names {
+                    self.serve_lists(state, shard, db, &name);
+                }
+            }
+            for (_, share) in self.held_mut().filter(|(_, share)| share.has_effects()) {
+                share.settle(state);
+            }
         }
     }
 }
 
 impl Share {
+    /// Whether somebody who waits is to be looked after.
+    fn has_ready(&self) -> bool {
+        self.leases.has_void() || self.list_waiters.has_ready()
+    }
+
     #[cold]
     fn settle(&mut self, state: &mut ShardState) {
         let mut log = std::mem::take(&mut state.effects);
@@ -56,6 +87,7 @@ impl Share {
         let mut rest = &log[..];
         while let Ok((effect, after)) = Effect::decode(rest) {
             self.leases.heed(&effect);
+            self.list_waiters.heed(&effect);
             for (db, key) in effect.keys() {
                 self.watchers.touch(db, key);
                 state.key_changed(self, key);

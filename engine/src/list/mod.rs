@@ -36,7 +36,7 @@ impl ListLimit {
         const COUNTED_BYTES: usize = 8192;
         let size = limits.list_max_listpack_size;
         match usize::try_from(size) {
-            Ok(count) => ListLimit { bytes: COUNTED_BYTES, count },
+            Ok(count) => ListLimit { bytes: COUNTED_BYTES, count: count.max(1) },
             Err(_) => ListLimit {
                 bytes: 4096 << (size.unsigned_abs().clamp(1, 5) - 1),
                 count: usize::MAX,
@@ -44,12 +44,16 @@ impl ListLimit {
         }
     }
 
+    /// What a list must fall to before it is called by the other word again.
     fn halved(self) -> ListLimit {
-        ListLimit { bytes: self.bytes / 2, count: self.count / 2 }
+        match self.count {
+            usize::MAX => ListLimit { bytes: self.bytes / 2, ..self },
+            count => ListLimit { bytes: usize::MAX, count: count / 2 },
+        }
     }
 
     fn holds(self, bytes: usize, count: usize) -> bool {
-        bytes + REDIS_OVERHEAD <= self.bytes && count <= self.count
+        bytes.saturating_add(REDIS_OVERHEAD) <= self.bytes && count <= self.count
     }
 }
 

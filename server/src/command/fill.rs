@@ -116,13 +116,18 @@ fn fillget(ctx: &mut CommandCtx<'_>) -> CommandResult {
         conn: ctx.client.conn,
         protocol: ctx.client.protocol,
         claim: claim.clone(),
-        lease_ms: parsed.lease_ms,
+        want: parsed.lease_ms,
     };
     ctx.keyspace.share_of(&key).waiters.add(db, key.bytes, waiter);
     let mut on_timeout = Reply::default();
     reply_retry(&mut on_timeout, left_ms.saturating_sub(parsed.wait_ms));
     let until_ms = Some(now_ms + parsed.wait_ms);
-    ctx.block(Blocked { claim, until_ms, on_timeout: on_timeout.into_bytes() });
+    ctx.block(Blocked {
+        claim,
+        until_ms,
+        on_timeout: on_timeout.into_bytes(),
+        request: Vec::new(),
+    });
     Ok(())
 }
 

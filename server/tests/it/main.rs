@@ -15,6 +15,7 @@ use std::time::Duration;
 use server::resp::inline;
 use socket2::SockRef;
 
+mod lists;
 mod osmia;
 mod redis_rs;
 
@@ -441,6 +442,16 @@ fn messages_to_a_shard_that_is_busy_do_not_pile_up() {
         }
         writer.join().expect("the publisher");
     }
+}
+
+/// Reads a reply that is one bulk string.
+fn bulk_of(stream: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    stream.read_line(&mut line).expect("a reply");
+    let len: usize = line[1..].trim_end().parse().expect("a length");
+    let mut bytes = vec![0; len + 2];
+    stream.read_exact(&mut bytes).expect("its bytes");
+    String::from_utf8(bytes).expect("text")
 }
 
 /// Sends a request and reads its reply, a bulk string or an array of those and of integers.

@@ -1,8 +1,9 @@
 //! List commands.
 //!
 //! This file holds the rows and the commands about places in a list; those that take elements from
-//! its ends stand in `pop.rs`.
+//! its ends stand in `pop.rs`, those that wait for some in `block.rs`.
 
+mod block;
 mod pop;
 
 use encodings::integer::parse_i64;
@@ -20,10 +21,13 @@ const UPDATE: &[KeySpec] = &[KeySpec::one(1, key::RW | key::UPDATE)];
 const REMOVE: &[KeySpec] = &[KeySpec::one(1, key::RW | key::DELETE)];
 const TAKE: &[KeySpec] = &[KeySpec::one(1, TAKES)];
 const TAKE_COUNTED: &[KeySpec] = &[KeySpec::counted(1, TAKES)];
+const TAKE_COUNTED_LATE: &[KeySpec] = &[KeySpec::counted(2, TAKES)];
+const TAKE_ALL: &[KeySpec] = &[KeySpec { last: -2, ..KeySpec::all(1, 1, TAKES) }];
 const MOVE: &[KeySpec] = &[KeySpec::one(1, TAKES), KeySpec::one(2, key::RW | key::INSERT)];
 const TAKES: u16 = key::RW | key::ACCESS | key::DELETE;
 
 const FAST_WRITE: u32 = flag::WRITE | flag::FAST;
+const WAITS: u32 = flag::WRITE | flag::BLOCKING;
 const GROWTH: u32 = flag::WRITE | flag::DENYOOM;
 const FAST_GROWTH: u32 = GROWTH | flag::FAST;
 
@@ -70,6 +74,17 @@ pub const COMMANDS: &[Command] = &[
         "Moves an element from an end of a list to an end of another, or of the same."),
     row("rpoplpush", 3, GROWTH, pop::rpoplpush, MOVE, "1.2.0", "O(1)",
         "Moves the last element of a list to the head of another, or of the same."),
+    row("blpop", -3, WAITS, block::blpop, TAKE_ALL, "2.0.0", "O(N) with the number of keys",
+        "Takes the first element of the first of several lists that has any, or waits for one."),
+    row("brpop", -3, WAITS, block::brpop, TAKE_ALL, "2.0.0", "O(N) with the number of keys",
+        "Takes the last element of the first of several lists that has any, or waits for one."),
+    row("blmpop", -5, WAITS | flag::MOVABLE_KEYS, block::blmpop, TAKE_COUNTED_LATE, "7.0.0",
+        "O(N+M) with the keys and the elements taken",
+        "Takes elements from the first of several lists that has any, or waits for one."),
+    row("blmove", 6, WAITS | flag::DENYOOM, block::blmove, MOVE, "6.2.0", "O(1)",
+        "Moves an element from an end of a list to an end of another, or waits for one."),
+    row("brpoplpush", 4, WAITS | flag::DENYOOM, block::brpoplpush, MOVE, "2.2.0", "O(1)",
+        "Moves the last element of a list to the head of another, or waits for one."),
     row("llen", 2, flag::READONLY | flag::FAST, llen, LOOK, "1.0.0", "O(1)",
         "Counts the elements of a list."),
     row("lindex", 3, flag::READONLY, lindex, READ, "1.0.0", TO_THE_PLACE,

@@ -1,5 +1,7 @@
 //! Commands that take elements from the ends of lists.
 
+use std::ops::Range;
+
 use encodings::integer::parse_i64;
 use engine::{End, Event, Key, Partition};
 
@@ -8,14 +10,15 @@ use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult, wrong_arity};
 use crate::command::error::{CommandError, SYNTAX};
 use crate::command::string::answer_string;
+use crate::keyspace::Keyspace;
 use crate::resp::Reply;
 
-fn pop_event(end: End) -> Event {
+pub(super) fn pop_event(end: End) -> Event {
     if end == End::Head { Event::Lpop } else { Event::Rpop }
 }
 
 /// LEFT or RIGHT.
-fn end_of(args: Args<'_>, index: usize) -> Result<End, CommandError> {
+pub(super) fn end_of(args: Args<'_>, index: usize) -> Result<End, CommandError> {
     if args.is(index, "left") {
         Ok(End::Head)
     } else if args.is(index, "right") {
@@ -26,7 +29,7 @@ fn end_of(args: Args<'_>, index: usize) -> Result<End, CommandError> {
 }
 
 /// Takes up to `count` elements from an end of a list that is there, and answers them.
-fn take(
+pub(super) fn take(
     partition: &mut Partition,
     reply: &mut Reply,
     db: usize,
@@ -87,16 +90,16 @@ pub(super) fn rpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 /// What LMPOP and BLMPOP ask for.
-struct ManyArgs {
+pub(super) struct ManyArgs {
     /// Where the keys end.
-    keys_end: usize,
-    end: End,
-    count: usize,
+    pub(super) keys_end: usize,
+    pub(super) end: End,
+    pub(super) count: usize,
 }
 
 impl ManyArgs {
     /// Reads `numkeys key ... LEFT|RIGHT [COUNT count]` from an argument on.
-    fn parse(args: Args<'_>, first: usize) -> Result<Self, CommandError> {
+    pub(super) fn parse(args: Args<'_>, first: usize) -> Result<Self, CommandError> {
         let keys = parse_i64(args.get(first)).filter(|count| *count > 0);
         let keys = keys.ok_or(CommandError::new("ERR numkeys should be greater than 0"))?;
         let keys_end = usize::try_from(keys).ok().and_then(|keys| keys.checked_add(first + 1));
@@ -114,48 +117,89 @@ impl ManyArgs {
     }
 }
 
-pub(super) fn lmpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let ManyArgs { keys_end, end, count } = ManyArgs::parse(ctx.args, 1)?;
+/// Takes elements from the first of several lists that has any, and answers its key and them; false
+/// without any.
+pub(super) fn take_from_first(
+    ctx: &mut CommandCtx<'_>,
+    keys: Range<usize>,
+    end: End,
+    count: Option<usize>,
+) -> Result<bool, CommandError> {
     let db = ctx.client.db;
-    for index in 2..keys_end {
+    for index in keys {
         let key = ctx.key(index);
         let partition = ctx.keyspace.of(&key);
         if let Some(len) = partition.list_look(db, &key)?.map(|list| list.len()) {
-            ctx.reply.array(2);
-            ctx.reply.bulk(key.bytes);
-            ctx.reply.array(count.min(len));
-            return take(partition, ctx.reply, db, &key, end, count);
+            answer_taken(partition, ctx.reply, db, &key, (end, count), len)?;
+            return Ok(true);
         }
     }
-    ctx.reply.null_array();
+    Ok(false)
+}
+
+/// Answers the key of a list with elements that are taken from it: an array of up to `count`, or one.
+pub(super) fn answer_taken(
+    partition: &mut Partition,
+    reply: &mut Reply,
+    db: usize,
+    key: &Key<'_>,
+    (end, count): (End, Option<usize>),
+    len: usize,
+) -> Result<(), CommandError> {
+    reply.array(2);
+    reply.bulk(key.bytes);
+    if let Some(count) = count {
+        reply.array(count.min(len));
+    }
+    take(partition, reply, db, key, end, count.unwrap_or(1))
+}
+
+pub(super) fn lmpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let ManyArgs { keys_end, end, count } = ManyArgs::parse(ctx.args, 1)?;
+    if !take_from_first(ctx, 2..keys_end, end, Some(count))? {
+        ctx.reply.null_array();
+    }
     Ok(())
 }
 
-fn move_element(ctx: &mut CommandCtx<'_>, from_end: End, to_end: End) -> CommandResult {
-    let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.client.db);
-    let source = ctx.keyspace.of(&from).list(db, &from)?;
+/// Moves an element from an end of a list to an end of another, and answers it; false without one.
+pub(super) fn move_element(
+    keyspace: &mut Keyspace,
+    reply: &mut Reply,
+    db: usize,
+    (from, from_end): (&Key<'_>, End),
+    (to, to_end): (&Key<'_>, End),
+) -> Result<bool, CommandError> {
+    let source = keyspace.of(from).list(db, from)?;
     let element = source.and_then(|list| match from_end {
         End::Head => list.get(0),
         End::Tail => list.iter_back_from(list.len() - 1).next(),
     });
     let Some(element) = element.map(|element| element.with_text(<[u8]>::to_vec)) else {
-        ctx.reply.null();
-        return Ok(());
+        return Ok(false);
     };
-    ctx.keyspace.of(&to).list_look(db, &to)?;
+    keyspace.of(to).list_look(db, to)?;
     // What comes first keeps a list alive that moves its only element to itself.
     let once = std::iter::once(element.as_slice());
-    ctx.keyspace.of(&to).list_push(db, &to, to_end, once, push_event(to_end))?;
-    ctx.keyspace.of(&from).list_pop(db, &from, from_end, 1, pop_event(from_end))?;
-    ctx.reply.bulk(&element);
+    keyspace.of(to).list_push(db, to, to_end, once, push_event(to_end))?;
+    keyspace.of(from).list_pop(db, from, from_end, 1, pop_event(from_end))?;
+    reply.bulk(&element);
+    Ok(true)
+}
+
+fn move_now(ctx: &mut CommandCtx<'_>, from_end: End, to_end: End) -> CommandResult {
+    let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.client.db);
+    if !move_element(ctx.keyspace, ctx.reply, db, (&from, from_end), (&to, to_end))? {
+        ctx.reply.null();
+    }
     Ok(())
 }
 
 pub(super) fn lmove(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (from_end, to_end) = (end_of(ctx.args, 3)?, end_of(ctx.args, 4)?);
-    move_element(ctx, from_end, to_end)
+    move_now(ctx, from_end, to_end)
 }
 
 pub(super) fn rpoplpush(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    move_element(ctx, End::Tail, End::Head)
+    move_now(ctx, End::Tail, End::Head)
 }

@@ -42,7 +42,7 @@ fn wait(ctx: &mut CommandCtx<'_>) -> CommandResult {
     }
     let until_ms = (timeout_ms > 0).then(|| ctx.shard.now_ms().saturating_add(timeout_ms));
     let on_timeout = b":0\r\n".to_vec();
-    ctx.block(Blocked { claim: Claim::default(), until_ms, on_timeout });
+    ctx.block(Blocked { claim: Claim::default(), until_ms, on_timeout, request: Vec::new() });
     Ok(())
 }
 

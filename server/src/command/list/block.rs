@@ -1,0 +1,171 @@
+//! The commands that wait for a list: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
+//!
+//! Who waits leaves what it wants with the share of each key. Whoever makes a list there serves it
+//! when the whole unit of work is over, first come first served. An element that goes on to a list
+//! of a share that is not at hand then is moved by the client's shard, which runs the request again.
+
+use std::sync::Arc;
+
+use encodings::float80::Float80;
+use engine::{End, Key};
+
+use super::pop::{ManyArgs, answer_taken, end_of, move_element, take_from_first};
+use crate::blocking::{Blocked, Claim, Pop, Waiter};
+use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::error::CommandError;
+use crate::keyspace::Keyspace;
+use crate::resp::Reply;
+use crate::state::ShardState;
+
+/// When a request that gives a timeout in seconds gives up; `None` is never.
+fn until_ms(ctx: &mut CommandCtx<'_>, text: &[u8]) -> Result<Option<u64>, CommandError> {
+    const NO_FLOAT: CommandError = CommandError::new("ERR timeout is not a float or out of range");
+    const OUT_OF_RANGE: CommandError = CommandError::new("ERR timeout is out of range");
+    let seconds = Float80::parse(text).ok_or(NO_FLOAT)?;
+    if !seconds.is_finite() {
+        return Err(OUT_OF_RANGE);
+    }
+    let seconds: f64 = seconds.to_text().parse().map_err(|_| NO_FLOAT)?;
+    let ms = (seconds * 1000.0).ceil();
+    if ms < 0.0 {
+        return Err(CommandError::new("ERR timeout is negative"));
+    }
+    if ms + ctx.shard.now_ms() as f64 >= i64::MAX as f64 {
+        return Err(OUT_OF_RANGE);
+    }
+    // A request that runs again has its time from before.
+    if let Some(until_ms) = ctx.client.until_ms.take() {
+        return Ok(until_ms);
+    }
+    Ok((ms > 0.0).then(|| ctx.shard.now_ms() + ms as u64))
+}
+
+/// Blocks the client until one of the lists has what it wants.
+fn wait(
+    ctx: &mut CommandCtx<'_>,
+    keys: std::ops::Range<usize>,
+    until_ms: Option<u64>,
+    pop: Pop,
+) -> CommandResult {
+    let mut on_timeout = Reply::new(Vec::new(), ctx.client.protocol);
+    on_timeout.null_array();
+    if !ctx.may_block() {
+        match pop.target {
+            Some(_) => ctx.reply.null(),
+            None => ctx.reply.null_array(),
+        }
+        return Ok(());
+    }
+    let mut request = Reply::default();
+    if pop.target.is_some() {
+        request.array(ctx.args.len());
+        ctx.args.from(0).for_each(|arg| request.bulk(arg));
+    }
+    let (claim, pop, db) = (Claim::default(), Arc::new(pop), ctx.client.db);
+    for index in keys {
+        let key = ctx.key(index);
+        let waiter = Waiter {
+            home: ctx.client.home.unwrap_or(ctx.shard.index),
+            conn: ctx.client.conn,
+            protocol: ctx.client.protocol,
+            claim: claim.clone(),
+            want: Arc::clone(&pop),
+        };
+        let share = ctx.keyspace.share_of(&key);
+        share.list_waiters.add(db, key.bytes, waiter);
+        share.update_listening();
+    }
+    let (on_timeout, request) = (on_timeout.into_bytes(), request.into_bytes());
+    ctx.block(Blocked { claim, until_ms, on_timeout, request });
+    Ok(())
+}
+
+fn blocking_pop(ctx: &mut CommandCtx<'_>, end: End) -> CommandResult {
+    let last = ctx.args.len() - 1;
+    let until_ms = until_ms(ctx, ctx.args.get(last))?;
+    if take_from_first(ctx, 1..last, end, None)? {
+        return Ok(());
+    }
+    wait(ctx, 1..last, until_ms, Pop { end, count: None, target: None })
+}
+
+pub(super) fn blpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    blocking_pop(ctx, End::Head)
+}
+
+pub(super) fn brpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    blocking_pop(ctx, End::Tail)
+}
+
+pub(super) fn blmpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let until_ms = until_ms(ctx, ctx.args.get(1))?;
+    let ManyArgs { keys_end, end, count } = ManyArgs::parse(ctx.args, 2)?;
+    if take_from_first(ctx, 3..keys_end, end, Some(count))? {
+        return Ok(());
+    }
+    wait(ctx, 3..keys_end, until_ms, Pop { end, count: Some(count), target: None })
+}
+
+fn blocking_move(
+    ctx: &mut CommandCtx<'_>,
+    from_end: End,
+    to_end: End,
+    timeout: &[u8],
+) -> CommandResult {
+    let until_ms = until_ms(ctx, timeout)?;
+    let (from, to, db) = (ctx.key(1), ctx.key(2), ctx.client.db);
+    if move_element(ctx.keyspace, ctx.reply, db, (&from, from_end), (&to, to_end))? {
+        return Ok(());
+    }
+    let target = Some((to.bytes.into(), to_end));
+    wait(ctx, 1..2, until_ms, Pop { end: from_end, count: None, target })
+}
+
+pub(super) fn blmove(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let (from_end, to_end) = (end_of(ctx.args, 3)?, end_of(ctx.args, 4)?);
+    blocking_move(ctx, from_end, to_end, ctx.args.get(5))
+}
+
+pub(super) fn brpoplpush(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    blocking_move(ctx, End::Tail, End::Head, ctx.args.get(3))
+}
+
+impl Keyspace {
+    /// Serves those who wait for a list of a share that is at hand, as long as it has elements.
+    pub fn serve_lists(&mut self, state: &mut ShardState, shard: usize, db: usize, name: &[u8]) {
+        let key = self.key(name);
+        loop {
+            let share = self.share_mut(shard);
+            let Ok(Some(len)) =
+                share.partition.list_look(db, &key).map(|list| list.map(|l| l.len()))
+            else {
+                break;
+            };
+            let Some(waiter) = share.list_waiters.claim_next(db, name) else { break };
+            let mut reply = Reply::new(Vec::new(), waiter.protocol);
+            let pop = Arc::clone(&waiter.want);
+            let served = match &pop.target {
+                None => {
+                    let want = (pop.end, pop.count);
+                    answer_taken(&mut share.partition, &mut reply, db, &key, want, len)
+                }
+                Some((target, to_end)) => {
+                    let to: Key<'_> = self.key(target);
+                    if !self.has(self.owner(&to)) {
+                        state.serve_again(&waiter);
+                        // Whoever comes next would take what this one is to have.
+                        break;
+                    }
+                    let from = (&key, pop.end);
+                    move_element(self, &mut reply, db, from, (&to, *to_end)).map(drop)
+                }
+            };
+            if let Err(error) = served {
+                reply = Reply::new(Vec::new(), waiter.protocol);
+                reply.error(&error.0);
+            }
+            state.serve(&waiter, reply.into_bytes());
+        }
+        self.share_mut(shard).update_listening();
+    }
+}
