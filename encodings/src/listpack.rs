@@ -301,6 +301,34 @@ impl<'a, const BACK: bool> Listpack<'a, BACK> {
         Iter { list: *self, at: offset }
     }
 
+    /// Where the element with an index starts, looked for from the first one on; behind the last one
+    /// if there are fewer.
+    #[inline]
+    pub fn nth(&self, index: usize) -> usize {
+        let mut at = 0;
+        for _ in 0..index {
+            if at == self.bytes.len() {
+                break;
+            }
+            at = self.skip(at);
+        }
+        at
+    }
+
+    /// The index of the first element that is equal to the one that `text` would be stored as.
+    #[inline]
+    pub fn position(&self, text: &[u8]) -> Option<usize> {
+        let wanted = Element::parse(text);
+        let (mut at, mut index) = (0, 0);
+        while at < self.bytes.len() {
+            if self.holds(at, wanted) {
+                return Some(index);
+            }
+            (at, index) = (self.skip(at), index + 1);
+        }
+        None
+    }
+
     /// The first of the elements that stand `stride` apart, from `offset` on, which is equal to the
     /// one that `text` would be stored as.
     #[inline]

@@ -19,6 +19,7 @@ use crate::effect::{Change, DeleteCause, Effect, Event, PlacedForm, Strings};
 use crate::error::{Corrupt, OpError, OutOfMemory};
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
+use crate::list::COUNT_BYTES;
 use crate::packed::{self, Rows, Shape, push_row, score_of};
 use crate::partition::Partition;
 use crate::set::rows_of_integers;
@@ -102,7 +103,7 @@ pub(crate) fn validate(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
             Encoding::Bytes | Encoding::Timed | Encoding::Large | Encoding::LargeTimed,
         ) => validate_rows(form, bytes),
         (ValueType::List, Encoding::Bytes | Encoding::Raw) => {
-            Listpack::<true>::validate(bytes).map(drop).map_err(corrupt)
+            Listpack::<false>::validate(bytes).map(drop).map_err(corrupt)
         }
         _ => Err(Corrupt),
     }
@@ -134,7 +135,8 @@ impl Heap {
         let form = view.form();
         let Outside::Big(index) = Outside::of(view) else {
             let form = Form { encoding: form.encoding.placed(false), ..form };
-            return (form, self.packed_bytes(block).to_vec());
+            let count_bytes = if form.value_type == ValueType::List { COUNT_BYTES } else { 0 };
+            return (form, self.packed_bytes(block)[count_bytes..].to_vec());
         };
         match self.bigs.at(index) {
             Big::Dict(dict) => self.pack_dict(dict),

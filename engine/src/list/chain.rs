@@ -107,29 +107,39 @@ impl Chain {
         }
     }
 
-    /// A chain of packed elements.
-    pub(crate) fn build(heap: &mut Heap, bytes: &[u8]) -> Result<Chain, OutOfMemory> {
+    /// A chain of elements that are packed without back lengths.
+    pub(crate) fn build(heap: &mut Heap, packed: &[u8]) -> Result<Chain, OutOfMemory> {
         let mut chain = Chain::default();
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let (len, count) = piece(rest);
-            match chain.new_node(heap, &rest[..len], count, USED_BYTES + len) {
-                Ok(node) => chain.add(chain.nodes.len(), node, len),
+        let (mut node, mut count) = (Vec::with_capacity(NODE_MAX), 0);
+        let mut iter = Listpack::<false>::new(packed).iter().map(|(_, element)| element).peekable();
+        while let Some(element) = iter.next() {
+            listpack::push::<true>(&mut node, element);
+            count += 1;
+            let next = iter.peek().map_or(NODE_MAX, Element::stored_len::<true>);
+            if node.len() + next <= NODE_MAX {
+                continue;
+            }
+            match chain.new_node(heap, &node, count, USED_BYTES + node.len()) {
+                Ok(made) => chain.add(chain.nodes.len(), made, node.len()),
                 Err(error) => {
                     chain.clear(heap);
                     return Err(error);
                 }
             }
-            rest = &rest[len..];
+            node.clear();
+            count = 0;
         }
         Ok(chain)
     }
 
-    /// All elements one after another.
+    /// All elements one after another, without back lengths.
     pub(crate) fn pack(&self, heap: &Heap) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.bytes);
-        (0..self.nodes.len()).for_each(|node| bytes.extend_from_slice(self.elements(heap, node)));
-        bytes
+        let mut packed = Vec::with_capacity(self.bytes - self.len);
+        for node in 0..self.nodes.len() {
+            let elements = Listpack::<true>::new(self.elements(heap, node)).iter();
+            elements.for_each(|(_, element)| listpack::push::<false>(&mut packed, element));
+        }
+        packed
     }
 
     /// A node that is not in the chain yet, in a block of at least `room` bytes.

@@ -1,5 +1,13 @@
 //! Lists: packed in the block of their key while they fit, then a chain of packed nodes.
 //!
+//! ```text
+//! in the block   elements u16, little endian | element *       without back lengths
+//! ```
+//!
+//! In the block the elements have no back lengths: few as they are, a walk from the first one on
+//! finds the last one as fast. The nodes of a chain have them. On its way elsewhere a list is packed
+//! without the count.
+//!
 //! Redis calls a list `listpack` up to `list-max-listpack-size` and `quicklist` beyond, and back only
 //! below half of it. Here the form follows the block's size; the word is kept beside it, so that
 //! OBJECT ENCODING answers as Redis does.
@@ -9,6 +17,7 @@ mod chain;
 pub(crate) use chain::Chain;
 
 use encodings::listpack::{self, Element, Listpack, REDIS_OVERHEAD};
+use smallvec::SmallVec;
 
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType};
@@ -57,6 +66,15 @@ impl ListLimit {
     }
 }
 
+/// Bytes of the count in front of the elements in a block.
+pub(crate) const COUNT_BYTES: usize = 2;
+
+/// How many elements a block's value has.
+#[inline]
+fn count_of(value: &[u8]) -> usize {
+    u16::from_le_bytes([value[0], value[1]]) as usize
+}
+
 /// A list, to be read.
 #[derive(Clone, Copy)]
 pub struct List<'a> {
@@ -66,7 +84,7 @@ pub struct List<'a> {
 
 #[derive(Clone, Copy)]
 enum Body<'a> {
-    Packed(Listpack<'a, true>),
+    Packed(Listpack<'a, false>, usize),
     Chain(&'a Chain),
 }
 
@@ -74,7 +92,10 @@ impl<'a> List<'a> {
     pub(crate) fn of(heap: &'a Heap, block: BlockRef) -> List<'a> {
         let body = match Outside::of(heap.view(block)) {
             Outside::Big(index) => Body::Chain(heap.bigs.at(index).chain()),
-            _ => Body::Packed(Listpack::new(heap.packed_bytes(block))),
+            _ => {
+                let value = heap.packed_bytes(block);
+                Body::Packed(Listpack::new(&value[COUNT_BYTES..]), count_of(value))
+            }
         };
         List { heap, body }
     }
@@ -82,7 +103,7 @@ impl<'a> List<'a> {
     /// How many elements.
     pub fn len(&self) -> usize {
         match self.body {
-            Body::Packed(list) => list.len(),
+            Body::Packed(_, count) => count,
             Body::Chain(chain) => chain.len(),
         }
     }
@@ -96,7 +117,7 @@ impl<'a> List<'a> {
     pub fn iter_from(&self, index: usize) -> ListIter<'a> {
         let list = *self;
         let (node, bytes, offset) = match self.body {
-            Body::Packed(packed) => (0, packed.bytes(), packed.seek(index, packed.len())),
+            Body::Packed(packed, _) => (0, packed.bytes(), packed.nth(index)),
             Body::Chain(chain) if index < chain.len() => chain.find(self.heap, index),
             Body::Chain(_) => (usize::MAX - 1, &[][..], 0),
         };
@@ -105,13 +126,29 @@ impl<'a> List<'a> {
 
     /// The elements from an index on towards the head.
     pub fn iter_back_from(&self, index: usize) -> ListIterBack<'a> {
-        let iter = self.iter_from(index);
-        let offset = if iter.offset < iter.bytes.len() {
-            Listpack::<true>::new(iter.bytes).skip(iter.offset)
-        } else {
-            iter.offset
+        if let Body::Packed(packed, _) = self.body {
+            let offsets = packed.iter().take(index + 1).map(|(offset, _)| offset as u16).collect();
+            return ListIterBack { list: *self, body: Back::Packed(packed, offsets) };
+        }
+        let ListIter { list, node, bytes, offset } = self.iter_from(index);
+        let offset =
+            if offset < bytes.len() { Listpack::<true>::new(bytes).skip(offset) } else { offset };
+        ListIterBack { list, body: Back::Node { node, bytes, offset } }
+    }
+
+    /// The index of the first element that is equal to one.
+    pub fn position(&self, element: &[u8]) -> Option<usize> {
+        let Body::Chain(chain) = self.body else {
+            let Body::Packed(list, _) = self.body else { return None };
+            return list.position(element);
         };
-        ListIterBack { list: iter.list, node: iter.node, bytes: iter.bytes, offset }
+        let mut before = 0;
+        (0..).map_while(|at| chain.node(self.heap, at)).find_map(|bytes| {
+            let list = Listpack::<true>::new(bytes);
+            let found = list.position(element).map(|index| before + index);
+            before += if found.is_none() { list.len() } else { 0 };
+            found
+        })
     }
 
     /// The element at an index.
@@ -119,17 +156,9 @@ impl<'a> List<'a> {
         self.iter_from(index).next()
     }
 
-    /// All elements packed, as small lists are.
-    pub fn pack(&self) -> Vec<u8> {
-        match self.body {
-            Body::Packed(list) => list.bytes().to_vec(),
-            Body::Chain(chain) => chain.pack(self.heap),
-        }
-    }
-
     fn node(&self, at: usize) -> Option<&'a [u8]> {
         match self.body {
-            Body::Packed(_) => None,
+            Body::Packed(..) => None,
             Body::Chain(chain) => chain.node(self.heap, at),
         }
     }
@@ -153,7 +182,10 @@ impl<'a> Iterator for ListIter<'a> {
             self.node += 1;
             (self.bytes, self.offset) = (self.list.node(self.node)?, 0);
         }
-        let (element, next) = Listpack::<true>::new(self.bytes).read(self.offset);
+        let (element, next) = match self.list.body {
+            Body::Packed(list, _) => list.read(self.offset),
+            Body::Chain(_) => Listpack::<true>::new(self.bytes).read(self.offset),
+        };
         self.offset = next;
         Some(element.into())
     }
@@ -163,10 +195,15 @@ impl<'a> Iterator for ListIter<'a> {
 #[derive(Clone)]
 pub struct ListIterBack<'a> {
     list: List<'a>,
-    node: usize,
-    bytes: &'a [u8],
-    /// Where the element ends that comes next.
-    offset: usize,
+    body: Back<'a>,
+}
+
+#[derive(Clone)]
+enum Back<'a> {
+    /// Where the elements start that are still to come.
+    Packed(Listpack<'a, false>, SmallVec<[u16; 64]>),
+    /// A node of a chain, and where the element ends that comes next.
+    Node { node: usize, bytes: &'a [u8], offset: usize },
 }
 
 impl<'a> Iterator for ListIterBack<'a> {
@@ -174,21 +211,31 @@ impl<'a> Iterator for ListIterBack<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<StringValue<'a>> {
-        if self.offset == 0 {
-            self.node = self.node.checked_sub(1)?;
-            self.bytes = self.list.node(self.node)?;
-            self.offset = self.bytes.len();
+        match &mut self.body {
+            Back::Packed(list, offsets) => {
+                let offset = offsets.pop()?;
+                Some(list.read(usize::from(offset)).0.into())
+            }
+            Back::Node { node, bytes, offset } => {
+                if *offset == 0 {
+                    *node = node.checked_sub(1)?;
+                    *bytes = self.list.node(*node)?;
+                    *offset = bytes.len();
+                }
+                let list = Listpack::<true>::new(bytes);
+                *offset = list.before(*offset)?;
+                Some(list.read(*offset).0.into())
+            }
         }
-        let list = Listpack::<true>::new(self.bytes);
-        self.offset = list.before(self.offset)?;
-        Some(list.read(self.offset).0.into())
     }
 }
 
 /// A list that is being changed.
 enum Draft {
+    /// The count in front of the bytes is right once they are stored.
     Packed {
         bytes: Vec<u8>,
+        count: usize,
         is_quicklist: bool,
     },
     Chain(Box<Big>, u32),
@@ -199,15 +246,16 @@ enum Draft {
 impl Draft {
     fn len(&self) -> usize {
         match self {
-            Draft::Packed { bytes, .. } => Listpack::<true>::new(bytes).len(),
+            Draft::Packed { count, .. } => *count,
             Draft::Chain(big, _) => big.chain().len(),
             Draft::New(chain) => chain.len(),
         }
     }
 
+    /// Bytes of the elements as Redis has them.
     fn bytes(&self) -> usize {
         match self {
-            Draft::Packed { bytes, .. } => bytes.len(),
+            Draft::Packed { bytes, .. } => redis_bytes(&bytes[COUNT_BYTES..]),
             Draft::Chain(big, _) => big.chain().bytes(),
             Draft::New(chain) => chain.bytes(),
         }
@@ -223,8 +271,8 @@ impl Draft {
 
     /// The chain, which a packed list becomes.
     fn chain(&mut self, heap: &mut Heap) -> Result<&mut Chain, OutOfMemory> {
-        if let Draft::Packed { bytes, is_quicklist } = self {
-            let mut chain = Chain::build(heap, bytes)?;
+        if let Draft::Packed { bytes, is_quicklist, .. } = self {
+            let mut chain = Chain::build(heap, &bytes[COUNT_BYTES..])?;
             chain.is_quicklist = *is_quicklist;
             *self = Draft::New(chain);
         }
@@ -237,7 +285,17 @@ impl Draft {
 
     /// Tells Redis's word for it apart before so much is added.
     fn will_grow(&mut self, limit: ListLimit, bytes: usize, count: usize) {
-        if !*self.is_quicklist() && !limit.holds(self.bytes() + bytes, self.len() + count) {
+        if *self.is_quicklist() {
+            return;
+        }
+        if let Draft::Packed { bytes: packed, .. } = self
+            && limit.count == usize::MAX
+            && (packed.len() + bytes + count) * 2 + REDIS_OVERHEAD <= limit.bytes
+        {
+            // A back length is no longer than its element, so there is no need to add them up.
+            return;
+        }
+        if !limit.holds(self.bytes() + bytes, self.len() + count) {
             *self.is_quicklist() = true;
         }
     }
@@ -252,10 +310,11 @@ impl Draft {
     fn push(&mut self, heap: &mut Heap, end: End, element: &[u8]) -> Result<(), OutOfMemory> {
         let element = Element::parse(element);
         match self {
-            Draft::Packed { bytes, .. } => {
-                let at = if end == End::Head { 0 } else { bytes.len() };
+            Draft::Packed { bytes, count, .. } => {
+                *count += 1;
+                let at = if end == End::Head { COUNT_BYTES } else { bytes.len() };
                 let before = bytes.len();
-                listpack::push::<true>(bytes, element);
+                listpack::push::<false>(bytes, element);
                 let added = bytes.len() - before;
                 bytes[at..].rotate_right(added);
                 Ok(())
@@ -274,13 +333,20 @@ impl Draft {
     ) -> Result<(), OutOfMemory> {
         let new = new.map(Element::parse);
         match self {
-            Draft::Packed { bytes, .. } => {
-                let list = Listpack::<true>::new(bytes);
-                let len = list.len();
-                let range = list.seek(index, len)..list.seek(index + gone, len);
+            Draft::Packed { bytes, count, .. } => {
+                let list = Listpack::<false>::new(&bytes[COUNT_BYTES..]);
+                let len = list.bytes().len();
+                let start = if index == *count { len } else { list.nth(index) };
+                let end = if index + gone == *count {
+                    len
+                } else {
+                    (0..gone).fold(start, |at, _| list.skip(at))
+                };
+                *count = *count - gone + usize::from(new.is_some());
+                let range = start + COUNT_BYTES..end + COUNT_BYTES;
                 crate::packed::replace(bytes, range, |out| {
                     if let Some(element) = new {
-                        listpack::push::<true>(out, element);
+                        listpack::push::<false>(out, element);
                     }
                 });
                 Ok(())
@@ -294,6 +360,12 @@ impl Draft {
             }
         }
     }
+}
+
+/// Bytes that packed elements take with back lengths.
+fn redis_bytes(packed: &[u8]) -> usize {
+    let elements = Listpack::<false>::new(packed).iter();
+    elements.map(|(_, element)| element.stored_len::<true>()).sum()
 }
 
 impl Partition {
@@ -328,7 +400,12 @@ impl Partition {
         let mut draft = match old.map(|old| Outside::of(self.heap.view(old.block))) {
             Some(Outside::Big(index)) => Draft::Chain(self.heap.bigs.take(index), index),
             _ => Draft::Packed {
-                bytes: self.take_scratch(old),
+                count: old.map_or(0, |old| count_of(self.heap.packed_bytes(old.block))),
+                bytes: {
+                    let mut bytes = self.take_scratch(old);
+                    bytes.resize(bytes.len().max(COUNT_BYTES), 0);
+                    bytes
+                },
                 is_quicklist: old
                     .is_some_and(|old| self.heap.view(old.block).encoding() == Encoding::Raw),
             },
@@ -349,11 +426,11 @@ impl Partition {
                     self.store_big(db, key, old, Big::List(chain), expire_at).map(drop)
                 }
             }
-            Draft::Packed { bytes, is_quicklist } => {
+            Draft::Packed { mut bytes, count, is_quicklist } => {
                 let stored = if changed.is_err() || emptied {
                     Ok(())
                 } else {
-                    self.store_list(db, key, old, &bytes, is_quicklist, expire_at)
+                    self.store_list(db, key, old, &mut bytes, count, is_quicklist, expire_at)
                 };
                 self.give_scratch(bytes);
                 stored
@@ -363,21 +440,25 @@ impl Partition {
         Ok((changed?, emptied))
     }
 
+    /// Stores elements with room for their count in front.
+    #[allow(clippy::too_many_arguments, reason = "what is stored has so many sides")]
     fn store_list(
         &mut self,
         db: usize,
         key: &Key<'_>,
         old: Option<Entry>,
-        bytes: &[u8],
+        bytes: &mut [u8],
+        count: usize,
         is_quicklist: bool,
         expire_at: Option<u64>,
     ) -> Result<(), OpError> {
         if fits_inline(key, bytes.len()) {
+            bytes[..COUNT_BYTES].copy_from_slice(&(count as u16).to_le_bytes());
             let encoding = if is_quicklist { Encoding::Raw } else { Encoding::Bytes };
             let form = Form::new(ValueType::List, encoding);
             return self.put(db, key, old, form, bytes, expire_at).map(drop);
         }
-        let mut chain = Chain::build(&mut self.heap, bytes)?;
+        let mut chain = Chain::build(&mut self.heap, &bytes[COUNT_BYTES..])?;
         chain.is_quicklist = is_quicklist;
         self.store_big(db, key, old, Big::List(chain), expire_at).map(drop)
     }
@@ -392,8 +473,10 @@ impl Partition {
         expire_at: Option<u64>,
     ) -> Result<(), OpError> {
         let limit = ListLimit::of(&self.limits);
-        let count = Listpack::<true>::new(bytes).len();
-        self.store_list(db, key, old, bytes, !limit.holds(bytes.len(), count), expire_at)
+        let count = Listpack::<false>::new(bytes).len();
+        let is_quicklist = !limit.holds(redis_bytes(bytes), count);
+        let mut bytes = [&[0; COUNT_BYTES][..], bytes].concat();
+        self.store_list(db, key, old, &mut bytes, count, is_quicklist, expire_at)
     }
 
     /// Adds elements at an end, one after another, creating the key, and answers how many there are
@@ -463,6 +546,36 @@ impl Partition {
             self.finish_list(db, key, event, change, gone, emptied);
         }
         Ok(gone)
+    }
+
+    /// Moves the element at one end of the list at a key, which is there, to the other or the same.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed, or the element is at both
+    /// ends.
+    pub fn list_rotate(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        from: (End, Event),
+        to: (End, Event),
+        element: &[u8],
+    ) -> Result<(), OpError> {
+        let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
+        self.change_list(db, key, old, |draft, heap, limit| {
+            draft.will_grow(limit, element.len(), 1);
+            draft.push(heap, to.0, element)?;
+            let last = draft.len() - 1;
+            draft.splice(heap, if from.0 == End::Head { 0 } else { last }, 1, None)?;
+            draft.has_shrunk(limit.halved());
+            Ok(())
+        })?;
+        let mut strings = Vec::new();
+        Strings::push(&mut strings, element);
+        let elements = Strings::new(&strings);
+        self.report_change(db, key, to.1, Change::ListPush { end: to.0, elements }, 1);
+        self.report_change(db, key, from.1, Change::ListPop { end: from.0, count: 1 }, 1);
+        Ok(())
     }
 
     /// Reports a change, and takes the key away with its last element.

@@ -218,8 +218,7 @@ fn linsert(ctx: &mut CommandCtx<'_>) -> CommandResult {
         ctx.reply.integer(0);
         return Ok(());
     };
-    let pivot = places(list, args.get(3), false).next();
-    let Some(pivot) = pivot else {
+    let Some(pivot) = list.position(args.get(3)) else {
         ctx.reply.integer(-1);
         return Ok(());
     };
@@ -303,6 +302,13 @@ fn lpos(ctx: &mut CommandCtx<'_>) -> CommandResult {
         }
         return Ok(());
     };
+    if rank == 1 && count.is_none() && len_max == 0 {
+        match list.position(element) {
+            Some(place) => ctx.reply.count(place),
+            None => ctx.reply.null(),
+        }
+        return Ok(());
+    }
     let (len, back) = (list.len(), rank < 0);
     let distance = |place: usize| if back { len - 1 - place } else { place };
     let mut found = places(list, element, back)

@@ -173,17 +173,20 @@ pub(super) fn move_element(
     let source = keyspace.of(from).list(db, from)?;
     let element = source.and_then(|list| match from_end {
         End::Head => list.get(0),
-        End::Tail => list.iter_back_from(list.len() - 1).next(),
+        End::Tail => list.get(list.len() - 1),
     });
     let Some(element) = element.map(|element| element.with_text(<[u8]>::to_vec)) else {
         return Ok(false);
     };
-    keyspace.of(to).list_look(db, to)?;
-    // What comes first keeps a list alive that moves its only element to itself.
+    reply.bulk(&element);
+    if from.bytes == to.bytes {
+        let (from_end, to_end) = ((from_end, pop_event(from_end)), (to_end, push_event(to_end)));
+        keyspace.of(from).list_rotate(db, from, from_end, to_end, &element)?;
+        return Ok(true);
+    }
     let once = std::iter::once(element.as_slice());
     keyspace.of(to).list_push(db, to, to_end, once, push_event(to_end))?;
     keyspace.of(from).list_pop(db, from, from_end, 1, pop_event(from_end))?;
-    reply.bulk(&element);
     Ok(true)
 }
 
