@@ -51,6 +51,12 @@ fn dump_payloads() {
 }
 
 #[test]
+fn packed_values() {
+    let alphabet = b"\x00\x01\x02\x80\x81a\xc3\xe0\xf1\xf2\xff\x0f\x00\x00\x00";
+    check("packed", alphabet, tests::packed::check_packed);
+}
+
+#[test]
 fn keyspace_operations() {
     check("keyspace", &[], tests::keyspace::check_operations);
 }

@@ -6,4 +6,5 @@
 pub mod config;
 pub mod dump;
 pub mod keyspace;
+pub mod packed;
 pub mod resp;
