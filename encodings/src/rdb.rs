@@ -16,6 +16,10 @@
 //! Payloads carry the oldest version that holds their value, so that every server of the family
 //! restores them. Reading checks everything: payloads come from clients.
 
+mod value;
+
+pub use value::{Field, Value, read_value};
+
 use crc::{CRC_64_REDIS, Crc, Table};
 
 use crate::integer::{TEXT_LEN_MAX, format_i64, parse_i64};
@@ -33,6 +37,8 @@ const VERSION_VALKEY: u16 = 80;
 
 /// A string.
 pub const TYPE_STRING: u8 = 0;
+/// Number of elements, then these as strings.
+pub const TYPE_LIST: u8 = 1;
 /// Number of nodes, then for each: 1 and an element as a string, or 2 and a string that is a listpack.
 pub const TYPE_LIST_QUICKLIST: u8 = 18;
 /// Number of members, then these as strings.
@@ -139,9 +145,11 @@ pub fn write_len(output: &mut Vec<u8>, len: u64) {
     }
 }
 
-/// The string in a payload of DUMP. Version, checksum and every length are checked, and nothing
-/// may be left over.
-pub fn read_string_payload(payload: &[u8]) -> Result<Vec<u8>, Corrupt> {
+/// Checks version and checksum of a payload of DUMP, and gives type and value.
+///
+/// # Errors
+/// The version is unknown or the checksum wrong.
+pub fn open_payload(payload: &[u8]) -> Result<&[u8], Corrupt> {
     let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(Corrupt)?;
     let (body, version) = signed.split_last_chunk::<2>().ok_or(Corrupt)?;
     let version = u16::from_le_bytes(*version);
@@ -151,12 +159,14 @@ pub fn read_string_payload(payload: &[u8]) -> Result<Vec<u8>, Corrupt> {
     if CRC_64.checksum(signed) != u64::from_le_bytes(*checksum) {
         return Err(Corrupt);
     }
-    match body {
-        [TYPE_STRING, value @ ..] => {
-            let mut rest = value;
-            let string = read_string(&mut rest)?;
-            if rest.is_empty() { Ok(string) } else { Err(Corrupt) }
-        }
+    Ok(body)
+}
+
+/// The string in a payload of DUMP. Version, checksum and every length are checked, and nothing
+/// may be left over.
+pub fn read_string_payload(payload: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    match read_value(open_payload(payload)?)? {
+        Value::String(string) => Ok(string),
         _ => Err(Corrupt),
     }
 }

@@ -50,6 +50,18 @@ impl Access {
         if self.mode.lfu { self.minutes() << 8 | LFU_START } else { self.lru_clock() }
     }
 
+    /// Stamp of a key that was used so many seconds ago, or so often, if the mode counts that.
+    pub(crate) fn stamp_of(&self, idle_s: Option<u64>, frequency: Option<u8>) -> Option<u32> {
+        match (self.mode.lfu, idle_s, frequency) {
+            (true, _, Some(counter)) => Some(self.minutes() << 8 | u32::from(counter)),
+            (false, Some(idle_s), _) => {
+                let idle_s = idle_s.min(u64::from(SECONDS_MASK)) as u32;
+                Some(self.lru_clock().wrapping_sub(idle_s) & SECONDS_MASK)
+            }
+            _ => None,
+        }
+    }
+
     /// Stamp of a key that is used now.
     #[inline]
     pub(crate) fn used(&mut self, stamp: u32) -> u32 {

@@ -8,19 +8,21 @@
 //! RESTORE and from commands that compute one. However long it is then, the place where it arrives
 //! makes it big.
 
-use encodings::intset::Intset;
-use encodings::listpack::{Element, Listpack};
+use encodings::intset::{self, Intset};
+use encodings::listpack::{self, Element, Listpack};
+use encodings::rdb;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType, View};
 use crate::dict::{Content, Dict};
-use crate::effect::{Change, DeleteCause, Effect, Event, PlacedForm, Strings};
+use crate::effect::{Change, DeleteCause, Effect, Event, Origin, PlacedForm, Strings};
 use crate::error::{Corrupt, OpError, OutOfMemory};
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
+use crate::keyspace::Placed;
 use crate::list::COUNT_BYTES;
-use crate::packed::{self, Rows, Shape, push_row, score_of};
+use crate::packed::{self, Row, Rows, Shape, push_row, score_of};
 use crate::partition::Partition;
 use crate::set::rows_of_integers;
 use crate::slab::BlockRef;
@@ -127,6 +129,58 @@ fn validate_rows(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
     if sound && told { Ok(()) } else { Err(Corrupt) }
 }
 
+/// A value from a payload of DUMP in its packed form.
+fn packed_form(value: &rdb::Value, limits: &Limits) -> (Form, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let none = Element::Int(0);
+    match value {
+        rdb::Value::String(string) => (Form::string(Encoding::Bytes), string.clone()),
+        rdb::Value::List(elements) => {
+            for element in elements {
+                listpack::push::<false>(&mut bytes, Element::parse(element));
+            }
+            (Form::new(ValueType::List, Encoding::Bytes), bytes)
+        }
+        rdb::Value::Set(members) => {
+            let integers = members.iter().map(|member| match Element::parse(member) {
+                Element::Int(value) => Some(value),
+                Element::Bytes(_) => None,
+            });
+            if members.len() <= limits.set_max_intset_entries
+                && let Some(mut integers) = integers.collect::<Option<Vec<_>>>()
+            {
+                integers.sort_unstable();
+                for value in integers {
+                    intset::insert(&mut bytes, value);
+                }
+                return (Form::new(ValueType::Set, Encoding::Int), bytes);
+            }
+            let form = Form::new(ValueType::Set, Encoding::Bytes);
+            for member in members {
+                let row = Row { member: Element::parse(member), value: none, expire_at: None };
+                push_row(&mut bytes, Shape::of(form), &row);
+            }
+            (form, bytes)
+        }
+        rdb::Value::Hash(fields) => {
+            let timed = fields.iter().any(|(.., expire_at)| expire_at.is_some());
+            let encoding = if timed { Encoding::Timed } else { Encoding::Bytes };
+            let form = Form::new(ValueType::Hash, encoding);
+            let shape = Shape::of(form);
+            bytes.resize(shape.start(), 0);
+            for (field, value, expire_at) in fields {
+                let (member, value) = (Element::parse(field), Element::parse(value));
+                let expire_at = expire_at.map(|at_ms| at_ms.min(packed::FIELD_TIME_MAX_MS));
+                push_row(&mut bytes, shape, &Row { member, value, expire_at });
+            }
+            if timed {
+                packed::refresh_earliest(&mut bytes, shape);
+            }
+            (form, bytes)
+        }
+    }
+}
+
 impl Heap {
     /// A value's packed form, whatever form it has, but for strings that are integers. What is big
     /// is packed in an encoding of what lies outside, and becomes big again where it is stored.
@@ -189,6 +243,22 @@ impl Heap {
 }
 
 impl Partition {
+    /// Stores a value from a payload of DUMP over whatever the key holds, with a time if one is given.
+    ///
+    /// # Errors
+    /// [`OpError::OutOfMemory`], [`OpError::TooLarge`]; nothing changed.
+    pub fn restore(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        value: &rdb::Value,
+        expire_at: Option<u64>,
+    ) -> Result<(), OpError> {
+        let (form, bytes) = packed_form(value, &self.limits);
+        let placed = Placed { form, value: &bytes, expire_at };
+        self.place_value(db, key, &placed, Origin::Restore)
+    }
+
     /// Stores packed bytes under a key as they are; the key keeps its time.
     pub(crate) fn store_packed(
         &mut self,

@@ -1,6 +1,7 @@
 //! Keys, whatever they hold: deleting, timing, renaming, walking.
 
-use crate::block::{Content, Encoding, Form, KeyPart, ValueType, View, bytes_for, write_head};
+use crate::block::{Content, Encoding, Form, KeyPart, ValueType, View};
+use crate::block::{bytes_for, set_stamp, write_head};
 use crate::collection::encoding_name;
 use crate::database::{Database, Tables};
 use crate::effect::{DeleteCause, Effect, Origin, PlacedForm};
@@ -105,6 +106,21 @@ impl Partition {
     pub fn frequency(&mut self, db: usize, key: &Key<'_>) -> Option<u32> {
         let entry = self.lookup(db, key, Look::Silent)?;
         Some(self.access.frequency(self.heap.view(entry.block).stamp()))
+    }
+
+    /// Makes a key look as if it had been used so many seconds ago, or so often. What the mode does not
+    /// count is ignored.
+    pub fn set_use(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        idle_s: Option<u64>,
+        frequency: Option<u8>,
+    ) {
+        let Some(entry) = self.lookup(db, key, Look::Silent) else { return };
+        if let Some(stamp) = self.access.stamp_of(idle_s, frequency) {
+            set_stamp(self.heap.slabs.block_mut(entry.block), stamp);
+        }
     }
 
     /// Bytes that a key takes: its block, its share of the index, its expire record, what lies

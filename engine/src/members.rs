@@ -1,5 +1,7 @@
 //! Reading a set, a hash or a sorted set, whatever form it has.
 
+mod change;
+
 use encodings::integer::parse_i64;
 use encodings::intset::Intset;
 use encodings::listpack::Element;

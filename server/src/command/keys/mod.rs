@@ -6,6 +6,7 @@ mod database;
 mod expire;
 mod general;
 mod object;
+mod restore;
 pub(super) mod scan;
 pub(super) mod serialize;
 
@@ -17,6 +18,7 @@ const LOOK_SECOND: &[KeySpec] = &[KeySpec::one(2, key::RO)];
 const READ: &[KeySpec] = &[KeySpec::one(1, key::RO | key::ACCESS)];
 const REMOVE_ALL: &[KeySpec] = &[KeySpec::all(1, 1, key::RM | key::DELETE)];
 const UPDATE: &[KeySpec] = &[KeySpec::one(1, key::RW | key::UPDATE)];
+const OVERWRITE: &[KeySpec] = &[KeySpec::one(1, key::OW | key::UPDATE)];
 const MOVE: &[KeySpec] = &[KeySpec::one(1, key::RW | key::ACCESS | key::UPDATE)];
 const RENAME: &[KeySpec] =
     &[KeySpec::one(1, key::RW | key::ACCESS | key::DELETE), KeySpec::one(2, key::OW | key::UPDATE)];
@@ -196,6 +198,14 @@ pub const COMMANDS: &[Command] = &[
             "Writes the value at a key in the form that RESTORE reads.",
         )
         .tips(VARYING),
+    row("restore", -4, flag::WRITE | flag::DENYOOM, restore::restore, OVERWRITE)
+        .acl(acl::KEYSPACE | acl::DANGEROUS)
+        .docs(
+            Group::Generic,
+            "2.6.0",
+            "O(1) for strings, O(N*M) to make N elements of M bytes",
+            "Makes a key of a value that DUMP wrote.",
+        ),
     whole("dbsize", 1, FAST_READ, database::dbsize)
         .docs(Group::Server, "1.0.0", "O(1)", "Counts the keys of the database.")
         .tips(SUM_OF_ALL_SHARDS),
