@@ -4,6 +4,8 @@
 //! them over their corpora, and a fuzz target is a call of one of them.
 
 pub mod config;
+pub mod differential;
 pub mod dump;
 pub mod keyspace;
+pub mod random;
 pub mod resp;

@@ -120,7 +120,8 @@ pub fn expand(
             Node::Pool(pool) => material.draw(*pool, random, out),
             Node::Optional(_) if !random.once_in(3) => {}
             Node::Optional(alternatives) | Node::Choice(alternatives) => {
-                expand(random.pick(alternatives), material, random, out);
+                let alternative: &Sequence = random.pick(alternatives.as_slice());
+                expand(alternative, material, random, out);
             }
             Node::Many(sequence) => {
                 for _ in 0..material.repeats(random) {

@@ -75,6 +75,8 @@ pub enum Pool {
     Numbered,
     /// A key that only holds short strings.
     Tiny,
+    /// A sorted set whose scores are all equal.
+    Lex,
     /// A key that SORT reads weights from.
     Weight,
     /// A text.
@@ -104,6 +106,7 @@ impl Pool {
             "any" => Self::Any,
             "numbered" => Self::Numbered,
             "tiny" => Self::Tiny,
+            "lex-key" => Self::Lex,
             "weight-key" => Self::Weight,
             other => {
                 return texts::Text::named(other)
@@ -234,6 +237,7 @@ impl Material {
             },
             Pool::Numbered => format!("k:{}", random.below(self.members * 2)).into_bytes(),
             Pool::Tiny => format!("t:{}", random.below(3)).into_bytes(),
+            Pool::Lex => format!("y:{}", random.below(3)).into_bytes(),
             Pool::Weight => format!("w_{}", random.below(12)).into_bytes(),
             Pool::Text(text) => self.text(text, random),
             Pool::Number(number) => self.number(number, random).into_bytes(),
@@ -335,7 +339,11 @@ mod tests {
             // A word with a sign before it is no number to servers.
             assert!(word == b"+1" || number.is_none_or(|number| number <= 0 || number == i64::MAX));
             let calm = hostile(&mut random, true);
-            assert!(!calm.first().is_some_and(u8::is_ascii_digit) || calm.contains(&b'x') || calm == b"1-");
+            assert!(
+                !calm.first().is_some_and(u8::is_ascii_digit)
+                    || calm.contains(&b'x')
+                    || calm == b"1-"
+            );
         }
     }
 }

@@ -106,9 +106,11 @@ impl Reply {
             Self::Array(elements) | Self::Set(elements) | Self::Push(elements) => {
                 elements.iter().flat_map(Self::scalars).collect()
             }
-            Self::Map(pairs) => {
-                pairs.iter().flat_map(|(name, value)| [name, value]).flat_map(Self::scalars).collect()
-            }
+            Self::Map(pairs) => pairs
+                .iter()
+                .flat_map(|(name, value)| [name, value])
+                .flat_map(Self::scalars)
+                .collect(),
             scalar => scalar.bytes().into_iter().collect(),
         }
     }
@@ -294,9 +296,15 @@ mod tests {
 
     #[test]
     fn what_is_no_reply_is_found_out() {
-        for bytes in
-            [&b"?\r\n"[..], b"$x\r\n", b"\r\n\r\n", b"$-2\r\n", b"+OK\rx", b"*99999999999\r\n", b"$1\r\nabc"]
-        {
+        for bytes in [
+            &b"?\r\n"[..],
+            b"$x\r\n",
+            b"\r\n\r\n",
+            b"$-2\r\n",
+            b"+OK\rx",
+            b"*99999999999\r\n",
+            b"$1\r\nabc",
+        ] {
             assert_eq!(Reply::read(bytes), Err(Invalid), "{bytes:?}");
         }
         let deep = b"*1\r\n".repeat(100);

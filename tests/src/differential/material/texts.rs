@@ -149,7 +149,9 @@ impl Material {
     pub(super) fn text(&self, text: Text, random: &mut Random) -> Vec<u8> {
         match text {
             Text::Value => self.value(random),
-            Text::Short => random.pick(&["", "a", "ab", "abc", "b", "hello", "10", "-3"]).as_bytes().to_vec(),
+            Text::Short => {
+                random.pick(&["", "a", "ab", "abc", "b", "hello", "10", "-3"]).as_bytes().to_vec()
+            }
             Text::Member => self.member(random),
             Text::Sortable => random.below(12).to_string().into_bytes(),
             Text::Pattern => pattern(random).as_bytes().to_vec(),
@@ -219,6 +221,7 @@ impl Material {
             Number::Float => float(random),
             Number::Index => match random.below(8) {
                 0 => random.between(-1000, 1000).to_string(),
+                1..=4 => random.between(-2, 3).to_string(),
                 _ => random.between(-8, 8).to_string(),
             },
             Number::Count => match random.below(10) {
@@ -239,7 +242,10 @@ impl Material {
                 _ => random.between(0, 200).to_string(),
             },
             Number::BitType => random
-                .pick(&["u1", "u4", "u8", "i5", "i8", "u16", "i32", "u63", "i64", "i63", "u64", "i65", "x8", "u0"])
+                .pick(&[
+                    "u1", "u4", "u8", "i5", "i8", "u16", "i32", "u63", "i64", "i63", "u64", "i65",
+                    "x8", "u0",
+                ])
                 .to_string(),
             Number::BitFieldOffset => match random.below(4) {
                 0 => format!("#{}", random.below(12)),
@@ -270,7 +276,8 @@ impl Material {
                 past_or(random, ahead).to_string()
             }
             Time::AtMs => {
-                let ahead = *random.pick(&[4_000_000_000_000, 5_000_000_000_500, 6_000_000_000_999]);
+                let ahead =
+                    *random.pick(&[4_000_000_000_000, 5_000_000_000_500, 6_000_000_000_999]);
                 past_or(random, ahead).to_string()
             }
             Time::Blink => random.between(1, 3).to_string(),
@@ -299,7 +306,8 @@ fn padded(index: usize, len: usize) -> Vec<u8> {
 }
 
 fn float(random: &mut Random) -> String {
-    let given = ["3.0e3", "1e-7", "123456789.123456789", "0.1", "-0.0", "1e17", "5e-324", "1.7e308"];
+    let given =
+        ["3.0e3", "1e-7", "123456789.123456789", "0.1", "-0.0", "1e17", "5e-324", "1.7e308"];
     match random.below(4) {
         0 => random.pick(&given).to_string(),
         1 => format!("{}.{}", random.between(-9, 9), random.below(1000)),
@@ -309,7 +317,17 @@ fn float(random: &mut Random) -> String {
 }
 
 fn score(random: &mut Random) -> String {
-    let given = ["inf", "-inf", "1e308", "-1e308", "9007199254740993", "0.1", "1.0000000000000002", "1e-10", "-0"];
+    let given = [
+        "inf",
+        "-inf",
+        "1e308",
+        "-1e308",
+        "9007199254740993",
+        "0.1",
+        "1.0000000000000002",
+        "1e-10",
+        "-0",
+    ];
     match random.below(8) {
         0 => random.pick(&given).to_string(),
         1 => float(random),
@@ -318,9 +336,11 @@ fn score(random: &mut Random) -> String {
     }
 }
 
+const PATTERNS: [&str; 20] = [
+    "*", "?", "m*", "*1*", "[ab]*", "[^m]*", "[0-5]*", "??", "\\*", "*[", "s:*", "?:0", "h*", "",
+    "-*", "*p", "[z-a]:?", "[\\]]*", "**1**", "k:*",
+];
+
 fn pattern(random: &mut Random) -> &'static str {
-    random.pick(&[
-        "*", "?", "m*", "*1*", "[ab]*", "[^m]*", "[0-5]*", "??", "\\*", "*[", "s:*", "?:0", "h*", "", "-*", "*p",
-        "[z-a]:?", "[\\]]*", "**1**", "k:*",
-    ])
+    PATTERNS[random.below(PATTERNS.len())]
 }
