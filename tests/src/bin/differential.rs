@@ -209,8 +209,8 @@ fn summary(options: &Options, findings: &Findings, labels: [&str; 2]) -> bool {
     if !counts.is_empty() {
         say(&format!("came again after they were shown:\n{}", counts.join("\n")));
     }
-    if findings.both_waited > 0 {
-        say(&format!("{} rounds ended early since both servers waited", findings.both_waited));
+    for command in &findings.both_waited {
+        say(&format!("a round ended early since both servers waited: {command}"));
     }
     let found = findings.reproducers.len() + findings.unsteady.len();
     say(&format!("{} replies compared, {found} differences", findings.compared));

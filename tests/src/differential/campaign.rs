@@ -43,8 +43,8 @@ pub struct Findings {
     pub compared: usize,
     /// Commands that one server does not know: name and which of the two.
     pub unknown: BTreeSet<(usize, String)>,
-    /// Rounds that ended early since both servers waited.
-    pub both_waited: usize,
+    /// Rounds that ended early since both servers waited, and for what.
+    pub both_waited: Vec<String>,
     /// Differences that were not seen again, as they were seen.
     pub unsteady: Vec<Difference>,
     /// How often each difference came after it was shown.
@@ -146,8 +146,10 @@ impl Hunt<'_> {
                 self.grammar.plan(self.campaign.seed, round, &self.campaign.habits);
             let difference = match self.duel.run(setting, &steps) {
                 Ok(()) | Err(Stop::Known(_)) => return Ok(()),
-                Err(Stop::BothWait) => {
-                    self.findings.both_waited += 1;
+                Err(Stop::BothWait(command)) => {
+                    self.findings
+                        .both_waited
+                        .push(format!("{}, round {round}: {command}", self.grammar.family_name()));
                     return Ok(());
                 }
                 Err(Stop::Unknown { side, name }) => {
@@ -251,11 +253,12 @@ impl Hunt<'_> {
             true => "seen again on fresh servers",
             false => "NOT seen on fresh servers: it hangs on what ran before",
         };
-        let Setting { level, protocol, pipeline } = found.setting;
+        let Setting { level, protocol, pipeline, setup } = found.setting;
         let _ = writeln!(
             text,
             "  made short ({fresh}; thresholds {level:?}, RESP{protocol}, up to {pipeline} at once):",
         );
+        setup.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
         push_steps(&mut text, &found.steps);
         push_sides(&mut text, self.duel.labels(), &found.difference);
         text

@@ -9,7 +9,7 @@ use crate::differential::difference::{Difference, Stop};
 use crate::differential::duel::Duel;
 use crate::differential::patience::Patience;
 use crate::differential::plan::Words;
-use crate::differential::reply::{Reply, quoted};
+use crate::differential::reply::{Reply, line_of, quoted};
 use crate::differential::rule::{Rule, agree, pairs, short_string, unordered};
 use crate::differential::side::INSPECTOR;
 
@@ -106,8 +106,7 @@ impl Duel {
             _ => reply.clone(),
         };
         let what = format!("{} of {}", fact.what, fact.kind);
-        let words: Vec<String> = fact.command.iter().map(|word| quoted(word)).collect();
-        self.state_differs(at, &what, words.join(" "), &shown(left), &shown(right))
+        self.state_differs(at, &what, line_of(&fact.command), &shown(left), &shown(right))
     }
 
     /// The times of all fields of the hashes among the facts.
@@ -132,11 +131,10 @@ impl Duel {
             // Without the command there are no such times.
             let known = !left.is_error() && !right.is_error();
             if known && !agree(Rule::Milliseconds, left, right) {
-                let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
                 return self.state_differs(
                     at,
                     "times of fields of hash",
-                    words.join(" "),
+                    line_of(words),
                     left,
                     right,
                 );

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::differential::plan::{Step, Words, name_of};
-use crate::differential::reply::Reply;
+use crate::differential::plan::{Words, name_of};
+use crate::differential::reply::{Reply, line_of};
 
 /// The two servers disagree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub enum Stop {
     Difference(Box<Difference>),
     /// They disagree in their state in a way that is known; what follows says nothing.
     Known(String),
-    /// Both wait for ever, which is no difference.
-    BothWait,
+    /// Both wait for ever for the answer to this, which is no difference.
+    BothWait(String),
     /// One of them does not know a command.
     Unknown {
         /// Which server: 0 or 1.
@@ -50,13 +50,11 @@ impl Difference {
     pub fn of_replies(at: usize, words: &Words, left: &Reply, right: &Reply) -> Self {
         let name = name_of(words);
         let signature = format!("{name}: {} / {}", brief(left), brief(right));
-        let place =
-            Step::Send { connection: 0, words: words.clone(), rule: super::rule::Rule::Exact };
         Self {
             at,
             signature,
             in_state: false,
-            place: place.display(),
+            place: line_of(words),
             left: shown(&left.to_string()),
             right: shown(&right.to_string()),
         }

@@ -11,7 +11,7 @@ use crate::differential::difference::{Difference, Stop, in_words};
 use crate::differential::mutant::Mutant;
 use crate::differential::patience::Patience;
 use crate::differential::plan::{Setting, Step, Words, name_of};
-use crate::differential::reply::Reply;
+use crate::differential::reply::{Reply, line_of};
 use crate::differential::rule::{Rule, agree};
 use crate::differential::server::{ANSWER_MAX, Recipe};
 use crate::differential::side::{CONNECTIONS, INSPECTOR, Side};
@@ -371,7 +371,7 @@ impl Duel {
         match (left, right) {
             (Ok(left), Ok(right)) => Ok([left, right]),
             (Err(left), Err(right)) if is_timeout(&left) && is_timeout(&right) => {
-                Err(Stop::BothWait)
+                Err(Stop::BothWait(line_of(words)))
             }
             (Err(error), _) => Err(self.gone(0, at, words, &error)),
             (_, Err(error)) => Err(self.gone(1, at, words, &error)),
@@ -391,7 +391,7 @@ impl Duel {
         let [left, right] = if side == 0 { [text, other] } else { [other, text] };
         let name = name_of(words);
         let signature = format!("{name}: {} gone", ["first", "second"][side]);
-        let place = Step::Send { connection: 0, words: words.clone(), rule: Rule::Exact }.display();
+        let place = line_of(words);
         Stop::Difference(Box::new(Difference::of_texts(at, signature, place, &left, &right)))
     }
 }

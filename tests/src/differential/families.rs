@@ -25,15 +25,22 @@ pub struct Row {
     pub rule: Rule,
     /// How often it comes, beside the others.
     pub weight: usize,
+    /// Whether it is never spoiled: what it leaves must be as others rely on it.
+    pub intact: bool,
 }
 
 const fn row(template: &'static str) -> Row {
-    Row { template, rule: Rule::Exact, weight: 4 }
+    Row { template, rule: Rule::Exact, weight: 4, intact: false }
 }
 
 impl Row {
     const fn by(mut self, rule: Rule) -> Self {
         self.rule = rule;
+        self
+    }
+
+    const fn intact(mut self) -> Self {
+        self.intact = true;
         self
     }
 
@@ -54,10 +61,12 @@ pub struct Family {
     pub rows: &'static [Row],
     /// Commands that each round begins with, after those of [`FIRST`].
     pub first: &'static [&'static str],
+    /// Commands on which all others rely, so that no shorter sequence may do without them.
+    pub setup: &'static [&'static str],
 }
 
 const fn family(name: &'static str, own: Kind, rows: &'static [Row]) -> Family {
-    Family { name, own, rows, first: &[] }
+    Family { name, own, rows, first: &[], setup: &[] }
 }
 
 /// All families.
@@ -72,7 +81,11 @@ pub const FAMILIES: [Family; 11] = [
     family("zset", Kind::SortedSet, zset::ZSET),
     family("geo", Kind::Geo, geo::GEO),
     Family { first: stream::FIRST, ..family("stream", Kind::Stream, stream::STREAM) },
-    Family { first: keys::SORT_FIRST, ..family("sort", Kind::List, keys::SORT) },
+    Family {
+        first: keys::SORT_FIRST,
+        setup: keys::SORT_SETUP,
+        ..family("sort", Kind::List, keys::SORT)
+    },
 ];
 
 /// The family of this name, `scan` included.

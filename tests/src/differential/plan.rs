@@ -7,7 +7,7 @@
 use crate::differential::families::{COMMON, FIRST, Family};
 use crate::differential::grammar::{Sequence, draws, expand, parse};
 use crate::differential::material::{Level, Material, Pool, hostile};
-use crate::differential::reply::quoted;
+use crate::differential::reply::line_of;
 use crate::differential::rule::Rule;
 use crate::random::Random;
 
@@ -83,12 +83,12 @@ impl Step {
             MAIN => String::new(),
             other => format!("[connection {other}] "),
         };
-        let line =
-            |words: &Words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         match self {
-            Self::Send { connection, words, .. } => format!("{}{}", from(*connection), line(words)),
+            Self::Send { connection, words, .. } => {
+                format!("{}{}", from(*connection), line_of(words))
+            }
             Self::Block { connection, words, .. } => {
-                format!("{}{} (blocks)", from(*connection), line(words))
+                format!("{}{} (blocks)", from(*connection), line_of(words))
             }
             Self::Unblock { connection, error } => {
                 let how = if *error { "ERROR" } else { "TIMEOUT" };
@@ -109,6 +109,8 @@ pub struct Setting {
     pub protocol: u8,
     /// Most commands that are sent before their replies are read.
     pub pipeline: usize,
+    /// What is sent before all else.
+    pub setup: &'static [&'static str],
 }
 
 /// How plans are made.
@@ -135,6 +137,7 @@ struct Form {
     blinks: bool,
     waits: bool,
     timed: bool,
+    intact: bool,
 }
 
 /// The forms of a family, without those of commands that one server does not know.
@@ -183,6 +186,7 @@ impl Grammar {
                 sequence,
                 rule: row.rule,
                 weight: row.weight,
+                intact: row.intact,
             }
         };
         let forms: Vec<Form> = family.rows.iter().chain(COMMON).map(form).collect();
@@ -226,6 +230,7 @@ impl Grammar {
             level,
             protocol: habits.protocol.unwrap_or(2 + (round / 4 % 2) as u8),
             pipeline: *random.pick(&[1, 5, 20, 60]),
+            setup: self.family.setup,
         };
         let material = Material::new(level, &mut random).of(self.family.own);
         let mut planner = Planner { grammar: self, random, material, steps: Vec::new() };
@@ -294,7 +299,7 @@ impl<'a> Planner<'a> {
     fn command(&mut self) {
         let form = self.form();
         let mut words = self.words(&form.sequence);
-        if self.random.once_in(SPOILED_ONE_IN) {
+        if !form.intact && self.random.once_in(SPOILED_ONE_IN) {
             spoil(&mut words, form, &mut self.random);
         }
         self.send(MAIN, words, form.rule);
@@ -311,7 +316,7 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let mut words = self.words(&form.sequence);
-            if self.random.once_in(SPOILED_ONE_IN) {
+            if !form.intact && self.random.once_in(SPOILED_ONE_IN) {
                 spoil(&mut words, form, &mut self.random);
             }
             // Where a transaction ends by SELECT the other connection would go on elsewhere.

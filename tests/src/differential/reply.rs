@@ -234,6 +234,11 @@ pub fn quoted(word: &[u8]) -> String {
     text
 }
 
+/// Words as a line that redis-cli takes.
+pub fn line_of(words: &[Vec<u8>]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
 impl Display for Reply {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let list = |out: &mut Formatter<'_>, ends: [&str; 2], elements: &[Reply]| {

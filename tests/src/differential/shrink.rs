@@ -148,7 +148,7 @@ impl Shrinker<'_> {
     fn simplify_setting(&mut self, steps: &[Step]) -> Result<(), Stop> {
         let now = self.setting;
         for simpler in [
-            Setting { level: Level::Default, protocol: 2, pipeline: 1 },
+            Setting { level: Level::Default, protocol: 2, pipeline: 1, ..now },
             Setting { protocol: 2, pipeline: 1, ..now },
             Setting { pipeline: 1, ..now },
         ] {

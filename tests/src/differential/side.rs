@@ -73,6 +73,10 @@ impl Side {
             // A server that does not know a directive has its own way; the state will show it.
             self.command(INSPECTOR, &["CONFIG", "SET", name, value])?;
         }
+        for command in setting.setup {
+            let words: Vec<&str> = command.split(' ').collect();
+            self.command(INSPECTOR, &words)?;
+        }
         self.ids.clear();
         for connection in 0..CONNECTIONS {
             if setting.protocol == 3 && connection != INSPECTOR {

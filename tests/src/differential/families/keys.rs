@@ -54,39 +54,53 @@ pub(super) const KEYS: &[Row] = &[
 ];
 
 /// Weights for [`SORT`] that are all unlike, so that texts have one order.
+pub(super) const SORT_SETUP: &[&str] =
+    &["MSET wa_0 k wa_1 c wa_2 x wa_3 a wa_4 z wa_5 b wa_6 y wa_7 d wa_8 q wa_9 e wa_10 p wa_11 f"];
+
 pub(super) const SORT_FIRST: &[&str] = &[
-    "MSET wa_0 k wa_1 c wa_2 x wa_3 a wa_4 z wa_5 b wa_6 y wa_7 d wa_8 q wa_9 e wa_10 p wa_11 f",
     "MSET w_0 5 w_1 5 w_2 -1 w_3 0.5 w_4 1e3 w_5 0 w_6 inf w_7 9 w_8 8 w_9 7 w_10 6",
     "HSET wh_0 f 3",
     "HSET wh_1 f 2",
     "HSET wh_2 f 7",
     "HSET wh_3 g 7",
+    // What is sorted by texts has only members with a text.
+    "DEL l:0 u:0 z:0",
 ];
 
 pub(super) const SORT: &[Row] = &[
-    row("RPUSH <list> {<sortable>}").weight(10),
-    row("RPUSH <list> {<member>}").weight(1),
+    row("RPUSH <list> {<sortable>}").weight(10).intact(),
     row("LPOP <list>"),
-    row("SADD <set> {<sortable>}").weight(10),
+    row("SADD <set> {<sortable>}").weight(10).intact(),
     row("SREM <set> {<sortable>}"),
-    row("ZADD <zset> {<score> <sortable>}").weight(10),
+    row("ZADD <zset> {<score> <sortable>}").weight(10).intact(),
     row("ZREM <zset> {<sortable>}"),
+    row("RPUSH <tiny> {<member>}"),
+    row("SADD <tiny> {<value>}"),
+    row("DEL <tiny>"),
     row("SET <weight-key> <integer>"),
     row("DEL <weight-key>").weight(1),
     row("SET <weight-key> <value>").weight(1),
     row("SORT (<list>|<set>|<zset>) [LIMIT <index> <count>] [ASC|DESC] [ALPHA]").weight(12),
-    row("SORT (<list>|<set>|<zset>) BY w_* [LIMIT <index> <count>] [{GET (#|w_*|wh_*->f|none_*)}] [ASC|DESC]")
-        .weight(8),
-    row("SORT (<list>|<set>|<zset>) BY wh_*->f [LIMIT <index> <count>] [ASC|DESC]"),
-    row("SORT (<list>|<set>|<zset>) BY wa_* [LIMIT <index> <count>] [GET wa_*] [ASC|DESC] ALPHA"),
-    row("SORT (<list>|<zset>) BY nosort [LIMIT <index> <count>] [{GET (#|w_*)}] [ASC|DESC]"),
-    row("SORT <set> BY nosort [GET #]").by(Rule::Unordered).weight(2),
-    row("SORT (<list>|<set>|<zset>) [BY w_*] [LIMIT <index> <count>] [GET (#|w_*|wh_*->f)] [DESC] STORE <list>")
-        .weight(8),
-    row("SORT (<list>|<set>|<zset>) BY nosort [LIMIT <index> <count>] STORE <list>"),
-    row("SORT_RO (<list>|<set>|<zset>) [LIMIT <index> <count>] [{GET (#|w_*)}] [ASC|DESC] [ALPHA]").weight(6),
+    row("SORT <tiny> [LIMIT <index> <count>] [ASC|DESC] [ALPHA]").weight(6),
+    row("SORT (<list>|<set>|<zset>) BY w_* [LIMIT <index> <count>] \
+         [{GET (#|w_*|wh_*->f|none_*)}] [ASC|DESC]")
+    .weight(8)
+    .intact(),
+    row("SORT (<list>|<set>|<zset>) BY wh_*->f [LIMIT <index> <count>] [ASC|DESC]").intact(),
+    row("SORT (<list>|<set>|<zset>) BY wa_* [LIMIT <index> <count>] [GET wa_*] [ASC|DESC] ALPHA")
+        .intact(),
+    row("SORT (<list>|<zset>) BY nosort [LIMIT <index> <count>] [{GET (#|w_*)}] [ASC|DESC]")
+        .intact(),
+    row("SORT <set> BY nosort [GET #]").by(Rule::Unordered).weight(2).intact(),
+    row("SORT (<list>|<set>|<zset>) [BY w_*] [LIMIT <index> <count>] [GET (#|w_*|wh_*->f)] \
+         [DESC] STORE <tiny>")
+    .weight(8)
+    .intact(),
+    row("SORT (<list>|<set>|<zset>) BY nosort [LIMIT <index> <count>] STORE <tiny>").intact(),
+    row("SORT_RO (<list>|<set>|<zset>) [LIMIT <index> <count>] [{GET (#|w_*)}] [ASC|DESC] [ALPHA]")
+        .weight(6),
     row("SORT_RO <list> STORE <list>").weight(1),
-    row("LRANGE <list> 0 -1"),
+    row("LRANGE <tiny> 0 -1"),
 ];
 
 pub(super) const SCAN: &[Row] = &[

@@ -46,7 +46,7 @@ pub(super) const ZSET: &[Row] = &[
     row("ZRANDMEMBER <zset>").by(Rule::Sample).weight(1),
     row("ZRANDMEMBER <zset> <count> [WITHSCORES]").by(Rule::Sample).weight(2),
     row("ZSCAN <zset> 0 [MATCH <pattern>] [COUNT <count>]").by(Rule::Scan).weight(2),
-    row("ZADD <lex-key> {0 <member>}").weight(10),
+    row("ZADD <lex-key> {0 <member>}").weight(10).intact(),
     row("ZREM <lex-key> {<member>}"),
     row("ZRANGE <lex-key> <lex-bound> <lex-bound> BYLEX [REV] [LIMIT <index> <count>]"),
     row("ZRANGESTORE <lex-key> <lex-key> <lex-bound> <lex-bound> BYLEX [REV] [LIMIT <index> <count>]")
