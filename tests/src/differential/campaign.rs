@@ -54,6 +54,9 @@ pub struct Findings {
 /// Times that one kind of difference in the state is made short; behind it may be several causes.
 const SHRUNK_PER_STATE_MAX: usize = 4;
 
+/// Times that a command may bring the states apart before it is left out.
+const DIVERGED_MAX: usize = 3;
+
 impl Campaign {
     /// Runs it. What happens is told to `say` as it happens.
     ///
@@ -68,6 +71,7 @@ impl Campaign {
                 duel,
                 findings: &mut findings,
                 shrunk: BTreeMap::new(),
+                diverged: BTreeMap::new(),
                 shown: 0,
             };
             match hunt.run(say) {
@@ -90,6 +94,8 @@ struct Hunt<'a> {
     findings: &'a mut Findings,
     /// How often each kind of difference in the state was made short.
     shrunk: BTreeMap<String, usize>,
+    /// How often a known difference of each command brought the states apart.
+    diverged: BTreeMap<String, usize>,
     /// Differences of this family so far.
     shown: usize,
 }
@@ -157,9 +163,18 @@ impl Hunt<'_> {
                     self.findings.unknown.insert((side, name));
                     continue;
                 }
+                Err(Stop::Diverged(name)) => {
+                    self.leave_out_diverging(&name, say);
+                    return Ok(());
+                }
                 Err(Stop::Difference(difference)) => *difference,
                 Err(broken) => return Err(broken),
             };
+            // A server that is gone, or blocks where the other one does not, ends the round each time.
+            if self.duel.known.contains(&difference.signature) {
+                *self.duel.counts.entry(difference.signature).or_default() += 1;
+                return Ok(());
+            }
             let in_state = difference.in_state;
             self.show(round, setting, &steps, difference, say)?;
             if in_state {
@@ -167,6 +182,19 @@ impl Hunt<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A command that brings the states apart again and again hides all others.
+    fn leave_out_diverging(&mut self, name: &str, say: &mut dyn FnMut(&str)) {
+        let diverged = self.diverged.entry(name.to_owned()).or_default();
+        *diverged += 1;
+        if *diverged == DIVERGED_MAX {
+            self.grammar.retain(|other| other != name);
+            let family = self.grammar.family_name();
+            say(&format!(
+                "{family}: {name} is left out from here on, since its known differences go on in the state"
+            ));
+        }
     }
 
     /// Makes a difference short and tells it, unless it is an old one.

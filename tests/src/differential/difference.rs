@@ -10,6 +10,8 @@ use crate::differential::reply::{Reply, line_of};
 pub struct Difference {
     /// Which step showed it.
     pub at: usize,
+    /// The command, where it is the reply to one.
+    pub command: String,
     /// What makes it the same as another one: command and kinds of replies, or what of the state.
     pub signature: String,
     /// Whether a full check showed it, so that the cause lies before.
@@ -29,6 +31,8 @@ pub enum Stop {
     Difference(Box<Difference>),
     /// They disagree in their state in a way that is known; what follows says nothing.
     Known(String),
+    /// After a known difference in the reply to this command their states differ.
+    Diverged(String),
     /// Both wait for ever for the answer to this, which is no difference.
     BothWait(String),
     /// One of them does not know a command.
@@ -49,9 +53,10 @@ impl Difference {
     /// Two replies to a command.
     pub fn of_replies(at: usize, words: &Words, left: &Reply, right: &Reply) -> Self {
         let name = name_of(words);
-        let signature = format!("{name}: {} / {}", brief(left), brief(right));
+        let signature = format!("{name}: {} / {}", brief(words, left), brief(words, right));
         Self {
             at,
+            command: name,
             signature,
             in_state: false,
             place: line_of(words),
@@ -63,14 +68,20 @@ impl Difference {
     /// Something that is no pair of replies.
     pub fn of_texts(at: usize, signature: String, place: String, left: &str, right: &str) -> Self {
         let (left, right) = (shown(left), shown(right));
-        Self { at, signature, in_state: false, place, left, right }
+        Self { at, command: String::new(), signature, in_state: false, place, left, right }
     }
 }
 
-/// The kind of a reply, without the words of the request that an error repeats.
-fn brief(reply: &Reply) -> String {
-    let kind = reply.kind();
-    kind.split('\'').next().unwrap_or_default().trim_end().to_owned()
+/// The kind of a reply; where an error repeats a word of the request, `_` stands for it.
+fn brief(words: &Words, reply: &Reply) -> String {
+    let Reply::Error(text) = reply else { return reply.kind() };
+    let text = String::from_utf8_lossy(text);
+    let is_repeated = |token: &str| {
+        let bare = token.trim_matches(|letter: char| "'`,.:".contains(letter));
+        !bare.is_empty() && words.iter().any(|word| word.eq_ignore_ascii_case(bare.as_bytes()))
+    };
+    let tokens = text.split(' ').map(|token| if is_repeated(token) { "_" } else { token });
+    tokens.collect::<Vec<_>>().join(" ")
 }
 
 /// A text cut to what a reader bears.
@@ -90,5 +101,22 @@ pub fn in_words(error: &io::Error) -> String {
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::BrokenPipe => "the connection is closed".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_error_about_another_word_is_the_same_difference() {
+        let signature = |member: &str| {
+            let words = ["GEOSEARCH", "g", member].map(|word| word.as_bytes().to_vec()).to_vec();
+            let left = Reply::Error(b"ERR no member".to_vec());
+            let right = Reply::Error(format!("ERR member '{member}' is missing").into_bytes());
+            Difference::of_replies(0, &words, &left, &right).signature
+        };
+        assert_eq!(signature("a"), "GEOSEARCH: ERR no member / ERR member _ is missing");
+        assert_eq!(signature("a"), signature("b"));
     }
 }

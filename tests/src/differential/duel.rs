@@ -23,6 +23,8 @@ pub struct Duel {
     queued: Vec<Option<Vec<(Words, Rule)>>>,
     /// What each connection waits for: the step, the command and its rule.
     waiting: Vec<Option<(usize, Words, Rule)>>,
+    /// The command whose replies differed in a known way, so that the states may differ too.
+    suspect: Option<String>,
     /// Differences of replies that are known and only counted.
     pub known: BTreeSet<String>,
     /// How often each of them came.
@@ -49,6 +51,7 @@ impl Duel {
             sides,
             queued: Vec::new(),
             waiting: Vec::new(),
+            suspect: None,
             known: BTreeSet::new(),
             counts: BTreeMap::new(),
             compared: 0,
@@ -74,6 +77,7 @@ impl Duel {
     /// # Errors
     /// A server cannot be brought back.
     pub fn prepare(&mut self, setting: Setting) -> Result<(), Stop> {
+        self.suspect = None;
         self.queued = vec![None; CONNECTIONS];
         self.waiting = vec![None; CONNECTIONS];
         self.sides.iter_mut().try_for_each(|side| side.prepare(setting)).map_err(Stop::Broken)
@@ -116,9 +120,19 @@ impl Duel {
                 Step::Pause => self.pause(at)?,
                 Step::Check => self.check(at)?,
             }
+            self.check_suspect(at)?;
             at += batch.max(1);
         }
         (0..CONNECTIONS).try_for_each(|connection| self.free(connection))
+    }
+
+    /// After a known difference in a reply: the rest says something only if the states agree.
+    fn check_suspect(&mut self, at: usize) -> Result<(), Stop> {
+        let Some(name) = self.suspect.take() else { return Ok(()) };
+        match self.check(at) {
+            Err(Stop::Difference(_) | Stop::Known(_)) => Err(Stop::Diverged(name)),
+            other => other,
+        }
     }
 
     /// Sends commands of one connection together and compares the replies.
@@ -162,7 +176,7 @@ impl Duel {
             (_, Some(mut commands)) if *left == queued || left.is_error() => {
                 commands.extend((*left == queued).then(|| (words.clone(), rule)));
                 // EXEC that is refused for its errors ends the transaction as well.
-                let ended = left.kind().contains("EXECABORT");
+                let ended = matches!(left, Reply::Error(text) if text.starts_with(b"EXECABORT"));
                 self.queued[connection] = (!ended).then_some(commands);
                 left == right
             }
@@ -175,7 +189,12 @@ impl Duel {
                 agree(rule, left, right)
             }
         };
-        if agrees { Ok(()) } else { self.differs(Difference::of_replies(at, words, left, right)) }
+        // What was sent together with a suspect may hang on it.
+        if agrees || self.suspect.is_some() {
+            Ok(())
+        } else {
+            self.differs(Difference::of_replies(at, words, left, right))
+        }
     }
 
     /// What EXEC answers agrees where each of its replies does.
@@ -197,7 +216,7 @@ impl Duel {
             return self.differs(Difference::of_replies(at, exec, left, right));
         }
         for ((words, rule), (left, right)) in commands.iter().zip(lefts.iter().zip(rights)) {
-            if !agree(*rule, left, right) {
+            if self.suspect.is_none() && !agree(*rule, left, right) {
                 let mut difference = Difference::of_replies(at, words, left, right);
                 difference.signature.insert_str(0, "EXEC of ");
                 difference.place.insert_str(0, "in EXEC: ");
@@ -215,7 +234,10 @@ impl Duel {
         *self.counts.entry(difference.signature.clone()).or_default() += 1;
         match difference.in_state {
             true => Err(Stop::Known(difference.signature)),
-            false => Ok(()),
+            false => {
+                self.suspect = Some(difference.command);
+                Ok(())
+            }
         }
     }
 
@@ -296,8 +318,9 @@ impl Duel {
         let [left, right] = self.receive_both(at, connection, &words)?;
         if replies[0] != replies[1] {
             let unblock = ["CLIENT", "UNBLOCK", "id", how].map(|word| word.as_bytes().to_vec());
-            let difference =
+            let mut difference =
                 Difference::of_replies(at, &unblock.to_vec(), &replies[0], &replies[1]);
+            difference.signature.push_str(&format!(" of {}", name_of(&words)));
             self.differs(difference)?;
         }
         self.judge(at, connection, &words, rule, &left, &right)

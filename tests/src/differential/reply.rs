@@ -115,11 +115,11 @@ impl Reply {
         }
     }
 
-    /// What kind of reply it is, in one word; an error is told by its text.
+    /// What kind of reply it is, in one word.
     pub fn kind(&self) -> String {
         match self {
             Self::Status(_) => "status".to_owned(),
-            Self::Error(text) => quoted(text),
+            Self::Error(_) => "error".to_owned(),
             Self::Integer(_) => "integer".to_owned(),
             Self::Bulk(_) => "bulk".to_owned(),
             Self::NullBulk | Self::NullArray | Self::Null => "null".to_owned(),

@@ -27,8 +27,8 @@ pub enum Rule {
     Pending,
     /// XINFO: what is named by [`PASSING`] passes, what is named by [`INNER`] is the server's own.
     Details,
-    /// OBJECT ENCODING: `embstr` and `raw` are told apart by the full check alone, which knows the
-    /// length.
+    /// OBJECT ENCODING: `embstr` and `raw` are told apart by the full check alone, which knows where
+    /// either may be.
     Encoding,
     /// SPOP: members of the other one's set, which both lose.
     Pop,
