@@ -4,7 +4,9 @@
 //! them over their corpora, and a fuzz target is a call of one of them.
 
 pub mod config;
+pub mod differential;
 pub mod dump;
 pub mod keyspace;
 pub mod packed;
+pub mod random;
 pub mod resp;

@@ -1,0 +1,58 @@
+//! Sorted sets. Ranges by member are asked only of keys whose scores are equal (`<lex-key>`):
+//! elsewhere Redis leaves the answer open.
+
+use super::{Row, row};
+use crate::differential::rule::Rule;
+
+pub(super) const ZSET: &[Row] = &[
+    row("ZADD <zset> {<score> <member>}").weight(24),
+    row("ZADD <zset> [NX|XX] [GT|LT] [CH] [INCR] <score> <member>").weight(8),
+    row("ZADD <zset> [NX|XX|GT|LT] [CH] {<score> <member>}").weight(8),
+    row("ZINCRBY <zset> <score> <member>").weight(6),
+    row("ZREM <zset> {<member>}").weight(10),
+    row("ZCARD <zset>").weight(2),
+    row("ZSCORE <zset> <member>"),
+    row("ZMSCORE <zset> {<member>}"),
+    row("ZRANK <zset> <member> [WITHSCORE]"),
+    row("ZREVRANK <zset> <member> [WITHSCORE]"),
+    row("ZCOUNT <zset> <score-bound> <score-bound>"),
+    row("ZRANGE <zset> <index> <index> [REV] [WITHSCORES]"),
+    row("ZRANGE <zset> <score-bound> <score-bound> BYSCORE [REV] [LIMIT <index> <count>] [WITHSCORES]"),
+    row("ZREVRANGE <zset> <index> <index> [WITHSCORES]").weight(2),
+    row("ZRANGEBYSCORE <zset> <score-bound> <score-bound> [WITHSCORES] [LIMIT <index> <count>]"),
+    row("ZREVRANGEBYSCORE <zset> <score-bound> <score-bound> [WITHSCORES] [LIMIT <index> <count>]"),
+    row("ZRANGESTORE <zset> <zset> <index> <index> [REV]").weight(2),
+    row("ZRANGESTORE <zset> <zset> <score-bound> <score-bound> BYSCORE [REV] [LIMIT <index> <count>]")
+        .weight(2),
+    row("ZREMRANGEBYRANK <zset> <index> <index>").weight(2),
+    row("ZREMRANGEBYSCORE <zset> <score-bound> <score-bound>").weight(1),
+    row("ZPOPMIN <zset> [<count>]"),
+    row("ZPOPMAX <zset> [<count>]"),
+    row("ZMPOP #{<zset>} (MIN|MAX) [COUNT <count>]"),
+    row("BZPOPMIN {<zset>} <wait>").weight(2),
+    row("BZPOPMAX {<zset>} <wait>").weight(2),
+    row("BZMPOP <wait> #{<zset>} (MIN|MAX) [COUNT <count>]").weight(2),
+    row("SADD <set> {<member>}"),
+    row("ZUNION #{(<zset>|<zset>|<set>)} [AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]"),
+    row("ZINTER #{(<zset>|<zset>|<set>)} [AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]"),
+    row("ZUNION 2 <zset> <zset> WEIGHTS <weight> <weight> [AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]"),
+    row("ZINTER 2 <zset> <zset> WEIGHTS <weight> <weight> [AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]"),
+    row("ZDIFF #{(<zset>|<zset>|<set>)} [WITHSCORES]"),
+    row("ZUNIONSTORE <zset> #{(<zset>|<zset>|<set>)} [AGGREGATE (SUM|MIN|MAX)]").weight(2),
+    row("ZUNIONSTORE <zset> 2 <zset> <zset> WEIGHTS <weight> <weight>").weight(2),
+    row("ZINTERSTORE <zset> #{(<zset>|<zset>|<set>)} [AGGREGATE (SUM|MIN|MAX)]").weight(2),
+    row("ZDIFFSTORE <zset> #{(<zset>|<zset>|<set>)}").weight(2),
+    row("ZINTERCARD #{(<zset>|<zset>|<set>)} [LIMIT <count>]"),
+    row("ZRANDMEMBER <zset>").by(Rule::Sample).weight(1),
+    row("ZRANDMEMBER <zset> <count> [WITHSCORES]").by(Rule::Sample).weight(2),
+    row("ZSCAN <zset> 0 [MATCH <pattern>] [COUNT <count>]").by(Rule::Scan).weight(2),
+    row("ZADD <lex-key> {0 <member>}").weight(10).intact(),
+    row("ZREM <lex-key> {<member>}"),
+    row("ZRANGE <lex-key> <lex-bound> <lex-bound> BYLEX [REV] [LIMIT <index> <count>]"),
+    row("ZRANGESTORE <lex-key> <lex-key> <lex-bound> <lex-bound> BYLEX [REV] [LIMIT <index> <count>]")
+        .weight(2),
+    row("ZRANGEBYLEX <lex-key> <lex-bound> <lex-bound> [LIMIT <index> <count>]"),
+    row("ZREVRANGEBYLEX <lex-key> <lex-bound> <lex-bound> [LIMIT <index> <count>]"),
+    row("ZLEXCOUNT <lex-key> <lex-bound> <lex-bound>"),
+    row("ZREMRANGEBYLEX <lex-key> <lex-bound> <lex-bound>").weight(2),
+];
