@@ -13,8 +13,8 @@ impl Random {
         Self((mixed ^ (mixed >> 31)) | 1)
     }
 
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
+    /// The next word of 64 random bits.
+    pub fn word(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -24,7 +24,7 @@ impl Random {
     /// A number below `limit`, which is not 0.
     pub fn below(&mut self, limit: usize) -> usize {
         debug_assert!(limit > 0);
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
+        ((u128::from(self.word()) * limit as u128) >> 64) as usize
     }
 
     /// A number from `first` up to and with `last`.
@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn numbers_follow_from_the_seed_and_stay_in_bounds() {
         let (mut one, mut same, mut other) = (Random::new(1), Random::new(1), Random::new(2));
-        assert_eq!(one.next(), same.next());
-        assert_ne!(one.next(), other.next());
+        assert_eq!(one.word(), same.word());
+        assert_ne!(one.word(), other.word());
         for _ in 0..1000 {
             assert!(one.below(7) < 7);
             assert!((-3..=3).contains(&one.between(-3, 3)));

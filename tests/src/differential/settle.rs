@@ -11,6 +11,9 @@ use crate::differential::plan::{Words, name_of};
 use crate::differential::reply::Reply;
 use crate::differential::rule::Rule;
 
+/// What a walk has found: a member, with its value where there is one, each once.
+type Found = BTreeSet<Vec<Vec<u8>>>;
+
 /// Calls of one iteration.
 const CALLS_MAX: usize = 100_000;
 
@@ -29,7 +32,7 @@ impl Duel {
             Rule::AutoId => self.auto_id(at, connection, words),
             Rule::Scan => self.scan(at, connection, words),
             _ => {
-                let [left, right] = self.ask_both(at, connection, &[words.clone()])?;
+                let [left, right] = self.ask_both(at, connection, std::slice::from_ref(words))?;
                 let (left, right) = (&left[0], &right[0]);
                 let shape = |reply: &Reply| (reply.kind(), reply.scalars().len());
                 if left.is_error() || shape(left) != shape(right) {
@@ -179,13 +182,13 @@ impl Duel {
         at: usize,
         connection: usize,
         words: &Words,
-    ) -> Result<(Reply, BTreeSet<Vec<Vec<u8>>>), Stop> {
+    ) -> Result<(Reply, Found), Stop> {
         let name = name_of(words);
         let of_keys = name == "SCAN";
         let cursor_at = if of_keys { 1 } else { 2 };
         let has_word = |word: &[u8]| words.iter().any(|other| other.eq_ignore_ascii_case(word));
         let paired = name == "ZSCAN" || (name == "HSCAN" && !has_word(b"NOVALUES"));
-        let noisy = of_keys && words.len() % 2 == 0;
+        let noisy = of_keys && words.len().is_multiple_of(2);
         let (mut found, mut call, mut first) = (BTreeSet::new(), words.clone(), None);
         for round in 0..CALLS_MAX {
             if noisy {

@@ -159,7 +159,7 @@ impl Material {
             Text::Garbage => match random.below(3) {
                 0 => Vec::new(),
                 1 => b"\x00\xc0\x01\x0b\x00abcdefgh".to_vec(),
-                _ => (0..random.below(40)).map(|_| random.next() as u8).collect(),
+                _ => (0..random.below(40)).map(|_| random.word() as u8).collect(),
             },
         }
     }
@@ -170,7 +170,7 @@ impl Material {
             3 => random.pick(&EDGES).to_string().into_bytes(),
             4 => float(random).into_bytes(),
             5 => random.pick(&["", "00", "+5", " 7", "7 ", "-0", "1e3", "nan"]).as_bytes().to_vec(),
-            6 => (0..random.below(20)).map(|_| random.next() as u8).collect(),
+            6 => (0..random.below(20)).map(|_| random.word() as u8).collect(),
             7 => vec![b'a' + random.below(4) as u8; *random.pick(&[43, 44, 45, 63, 64, 65, 200])],
             8 if random.once_in(6) => {
                 vec![b'L'; *random.pick(&[2047, 2048, 2049, 4000, 4096, 9000])]
