@@ -18,7 +18,7 @@ use crate::conn::{Client, Stall, Waiting};
 use crate::fabric::PeerMessage;
 use crate::input::Core;
 use crate::multi::KeyName;
-use crate::resp::{Progress, Protocol};
+use crate::resp::Protocol;
 use crate::state::ShardState;
 
 /// The right to answer a blocked client, which is taken once.
@@ -382,10 +382,7 @@ impl Core {
         };
         client.waiting.pop_back();
         client.until_ms = Some(blocked.until_ms);
-        let query = client.query.get_or_insert_default();
-        query.bytes.splice(..0, blocked.request);
-        (query.at, query.progress) = (0, Progress::default());
-        query.args.clear();
+        client.query.get_or_insert_default().put_back(&blocked.request);
         self.state.clients.insert(client);
         self.resume(conn);
     }

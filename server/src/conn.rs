@@ -1,6 +1,7 @@
 //! A client: what the server knows of one connection.
 
 mod clients;
+pub(crate) mod query;
 mod replies;
 
 use std::collections::VecDeque;
@@ -13,25 +14,13 @@ use crate::command::table::Entry;
 use crate::config::OutputLimit;
 use crate::multi::{Multi, Watch};
 use crate::pubsub::Subscribed;
-use crate::resp::{ArgRange, Progress, Protocol};
+use crate::resp::Protocol;
 use crate::survey::Survey;
 use crate::tracking::Tracking;
 
 pub use clients::Clients;
+pub use query::QueryBuffer;
 pub use replies::{ReplyBuffer, SharedBytes};
-
-/// A request that has not arrived whole, or waits for an earlier one.
-#[derive(Debug, Default)]
-pub struct QueryBuffer {
-    /// The bytes from the start of the first request that has not run.
-    pub bytes: Vec<u8>,
-    /// Offset up to which the parser has read.
-    pub at: usize,
-    /// The parser's state at `at`.
-    pub progress: Progress,
-    /// The arguments read so far.
-    pub args: Vec<ArgRange>,
-}
 
 /// Bytes of replies that output limits do not count: Redis has a buffer of this size in each
 /// client, and limits only what lies beyond it.
@@ -357,7 +346,7 @@ impl Client {
     /// Bytes of requests that have not run: in the query buffer, or queued.
     pub fn query_len(&self) -> usize {
         let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
-        self.query.as_ref().map_or(0, |query| query.bytes.len()) + queued
+        self.query.as_ref().map_or(0, |query| query.len()) + queued
     }
 
     /// Bytes of replies made and not sent.
@@ -388,9 +377,7 @@ impl Client {
 
     /// Bytes that the client holds, buffers with it.
     pub fn memory_bytes(&self) -> usize {
-        let query = self.query.as_ref().map_or(0, |query| {
-            query.bytes.capacity() + query.args.capacity() * size_of::<ArgRange>()
-        });
+        let query = self.query.as_ref().map_or(0, |query| query.memory_bytes());
         size_of::<Self>()
             + query
             + self.replies.bytes.capacity()

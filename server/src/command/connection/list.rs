@@ -152,7 +152,7 @@ fn wire_len(args: Args<'_>) -> usize {
 fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
     let seconds_since = |then_ms: u64| now_ms.saturating_sub(then_ms) / 1000;
     let (query, capacity) =
-        client.query.as_ref().map_or((0, 0), |query| (query.bytes.len(), query.bytes.capacity()));
+        client.query.as_ref().map_or((0, 0), |query| (query.len(), query.capacity()));
     let replies = &client.replies.bytes;
     let output_len = client.output_len();
     // The command at hand is counted when it has run.
