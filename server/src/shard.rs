@@ -209,7 +209,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let has_share = self.core.keyspace.own().is_some();
         if self.upkeep_pending && has_share
             || !self.resumed.is_empty()
-            || self.core.lending.is_pending()
+            || self.core.lending.is_pending(self.core.state.peers_behind, has_share)
             || self.core.state.waits.is_pending()
         {
             return Duration::ZERO;
@@ -296,6 +296,9 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let (index, shards) = (self.core.state.index, self.core.state.process.shards);
         if shards == 1 {
             return;
+        }
+        if !self.core.state.peers_behind {
+            self.core.run_deferred();
         }
         for peer in (0..shards).filter(|peer| *peer != index) {
             self.fabric.receive(peer, index, &mut self.inbox);

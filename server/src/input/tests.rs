@@ -67,3 +67,35 @@ fn a_pipeline_that_stops_at_each_request_parses_little_ahead() {
     assert!(client.query.is_none() && client.waiting.is_empty() && client.stall.is_none());
     assert_eq!(client.replies.bytes, b"+OK\r\n".repeat(2 * pairs.len()));
 }
+
+#[test]
+fn requests_of_others_wait_while_a_peer_has_much_to_take() {
+    let mut core = core();
+    let key = near_key();
+    let request = || {
+        let request = crate::fabric::Request {
+            conn: CONN,
+            bytes: format!("*2\r\n$4\r\nINCR\r\n${}\r\n{key}\r\n", key.len()).into_bytes(),
+            origin: Arc::new(crate::conn::Origin { address: String::new(), name: Vec::new() }),
+            db: 0,
+            resp3: false,
+            no_touch: false,
+            tracks: None,
+        };
+        PeerMessage::Request(request)
+    };
+    core.state.peers_behind = true;
+    core.told(1, request());
+    core.told(1, request());
+    assert!(core.state.outgoing[1].is_empty());
+    assert!(!core.lending.is_pending(core.state.peers_behind, true));
+    core.state.peers_behind = false;
+    assert!(core.lending.is_pending(core.state.peers_behind, true));
+    core.run_deferred();
+    let answers = std::mem::take(&mut core.state.outgoing[1]);
+    let texts = answers.into_iter().map(|message| match message {
+        PeerMessage::Answer(_, bytes) => bytes,
+        _ => panic!("only answers are sent"),
+    });
+    assert_eq!(texts.collect::<Vec<_>>(), [b":1\r\n", b":2\r\n"]);
+}
