@@ -349,13 +349,25 @@ impl Client {
         self.query.as_ref().map_or(0, |query| query.len()) + queued
     }
 
+    /// Answers that are there and wait for earlier ones.
+    fn ready(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.waiting.iter().filter_map(|waiting| match waiting {
+            Waiting::Ready(bytes) => Some(bytes),
+            Waiting::Remote { .. } | Waiting::Blocked { .. } => None,
+        })
+    }
+
     /// Bytes of replies made and not sent.
     pub fn output_len(&self) -> usize {
-        let ready = self.waiting.iter().map(|waiting| match waiting {
-            Waiting::Ready(bytes) => bytes.len(),
-            Waiting::Remote { .. } | Waiting::Blocked { .. } => 0,
-        });
-        self.sending_bytes + self.replies.len() + ready.sum::<usize>()
+        self.sending_bytes + self.replies.len() + self.ready().map(Vec::len).sum::<usize>()
+    }
+
+    /// How many buffers of replies there are beside the reply buffer, and their bytes: those that are
+    /// being sent, pieces, and answers that wait for earlier ones.
+    pub fn output_list(&self) -> (usize, usize) {
+        let count = self.sending_buffers + self.replies.pieces() + self.ready().count();
+        let bytes = self.output_len() - self.replies.bytes.len();
+        (count, bytes)
     }
 
     /// Whether the client leaves more unread than it may, at a time in milliseconds.
@@ -375,22 +387,41 @@ impl Client {
         now_ms.saturating_sub(since_ms) > limit.soft_ms
     }
 
-    /// Bytes that the client holds, buffers with it.
+    /// Bytes that the client holds: its buffers, answers that wait and queued commands with it. What it
+    /// shares with others is counted there.
     pub fn memory_bytes(&self) -> usize {
-        let query = self.query.as_ref().map_or(0, |query| query.memory_bytes());
-        size_of::<Self>()
-            + query
-            + self.replies.bytes.capacity()
-            + self.sending_bytes
-            + self.address.capacity()
+        let texts = self.address.capacity()
             + self.local_address.capacity()
             + self.name.capacity()
+            + self.lib_name.capacity()
+            + self.lib_version.capacity();
+        let waiting = self.waiting.capacity() * size_of::<Waiting>()
+            + self.ready().map(Vec::capacity).sum::<usize>();
+        let blocked = self.blocked.as_ref().map_or(0, |blocked| {
+            size_of::<Blocked>() + blocked.request.capacity() + blocked.on_timeout.capacity()
+        });
+        let multi = self.multi.as_ref();
+        size_of::<Self>()
+            + texts
+            + self.query.as_ref().map_or(0, |query| query.memory_bytes())
+            + multi.map_or(0, |multi| size_of::<Multi>() + multi.memory_bytes())
+            + waiting
+            + blocked
+            + self.early_answer.as_ref().map_or(0, Vec::capacity)
+            + self.replies.memory_bytes()
+            + self.sending_bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocking::Claim;
+    use crate::command::args::{Args, KeptArgs};
+    use crate::command::table::table;
+    use crate::input::Needs;
+    use crate::multi::Queued;
+    use crate::resp::ArgRange;
 
     #[test]
     fn output_limits_are_hard_at_once_and_soft_after_a_while() {
@@ -407,5 +438,45 @@ mod tests {
         client.sending_bytes = UNLIMITED_OUTPUT + 101;
         assert!(client.is_over_output_limit(&limit, 8000));
         assert!(!client.is_over_output_limit(&OutputLimit::default(), 9000));
+    }
+
+    #[test]
+    fn all_that_waits_with_a_client_is_counted_as_its_memory() {
+        let mut client = Client::new(1, ConnId { index: 0, generation: 0 }, 0);
+        let mut before = client.memory_bytes();
+        let mut grew_by = |client: &Client, least: usize| {
+            let now = client.memory_bytes();
+            assert!(
+                (least..least + 1000).contains(&(now - before)),
+                "{} for {least}",
+                now - before
+            );
+            before = now;
+        };
+        client.waiting.push_back(Waiting::Blocked { silent: false });
+        client.waiting.push_back(Waiting::Ready(vec![0; 5000]));
+        grew_by(&client, 5000);
+        assert_eq!(client.output_list(), (1, 5000));
+        client.multi = Some(Box::default());
+        let wire = [b"*1\r\n$6000\r\n".to_vec(), vec![b'x'; 6000], b"\r\n".to_vec()].concat();
+        let ranges = [ArgRange { start: 11, end: 6011 }];
+        let args = KeptArgs::new(Args::new(&wire, &ranges), &wire);
+        let entry = table().find(b"ping").expect("a row");
+        client.multi.as_mut().expect("set").push(Queued { args, entry }, Needs::Nothing);
+        grew_by(&client, 6000);
+        client.replies.bytes = vec![0; 7000];
+        grew_by(&client, 7000);
+        client.sending_bytes = 8000;
+        client.sending_buffers = 2;
+        grew_by(&client, 8000);
+        assert_eq!(client.output_list(), (3, 13_000));
+        let blocked = Blocked {
+            claim: Claim::default(),
+            until_ms: None,
+            on_timeout: Vec::new(),
+            request: vec![0; 9000],
+        };
+        client.blocked = Some(Box::new(blocked));
+        grew_by(&client, 9000);
     }
 }

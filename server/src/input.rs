@@ -595,9 +595,7 @@ impl Core {
         };
         let needs = self.keyspace.needs(client, entry.command, args, None);
         if let Some(multi) = &mut client.multi {
-            multi.needs = multi.needs.unite(needs);
-            multi.bytes += wire.len();
-            multi.queued.push(Queued { args: KeptArgs::new(args, wire), entry });
+            multi.push(Queued { args: KeptArgs::new(args, wire), entry }, needs);
         }
         let start = reply.len();
         reply.status("QUEUED");

@@ -79,6 +79,10 @@ struct Backlog {
     pieces: VecDeque<Piece>,
     /// Bytes of the pieces.
     pieces_len: usize,
+    /// Those of them that others share.
+    shared_len: usize,
+    /// Memory of the pieces that are the client's own.
+    own_capacity: usize,
     marks: VecDeque<ReleaseMark>,
 }
 
@@ -99,7 +103,7 @@ const SEND_LEN: usize = 64 * 1024;
 impl ReplyBuffer {
     /// Bytes that have not left.
     pub fn len(&self) -> usize {
-        self.backlog.as_ref().map_or(0, |backlog| backlog.pieces_len) + self.bytes.len()
+        self.pieces_len() + self.bytes.len()
     }
 
     /// Whether all has left.
@@ -110,6 +114,21 @@ impl ReplyBuffer {
     /// Pieces that wait.
     pub fn pieces(&self) -> usize {
         self.backlog.as_ref().map_or(0, |backlog| backlog.pieces.len())
+    }
+
+    /// Bytes of the pieces that wait.
+    pub fn pieces_len(&self) -> usize {
+        self.backlog.as_ref().map_or(0, |backlog| backlog.pieces_len)
+    }
+
+    /// Bytes that others share, which are counted where they are shared.
+    pub fn shared_len(&self) -> usize {
+        self.backlog.as_ref().map_or(0, |backlog| backlog.shared_len)
+    }
+
+    /// Bytes of memory, without what others share.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.backlog.as_ref().map_or(0, |backlog| backlog.memory_bytes())
     }
 
     /// Holds all bytes so far until the log is durable up to `position`.
@@ -151,7 +170,28 @@ impl ReplyBuffer {
 impl Backlog {
     fn push(&mut self, piece: Piece) {
         self.pieces_len += piece.len();
+        match &piece {
+            Piece::Own(bytes) => self.own_capacity += bytes.capacity(),
+            Piece::Shared(..) => self.shared_len += piece.len(),
+        }
         self.pieces.push_back(piece);
+    }
+
+    /// Takes the first piece away, of which some bytes may have left before.
+    fn pop(&mut self) {
+        let Some(piece) = self.pieces.pop_front() else { return };
+        self.pieces_len -= piece.len();
+        match &piece {
+            Piece::Own(bytes) => self.own_capacity -= bytes.capacity(),
+            Piece::Shared(..) => self.shared_len -= piece.len(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.pieces.capacity() * size_of::<Piece>()
+            + self.marks.capacity() * size_of::<ReleaseMark>()
+            + self.own_capacity
     }
 
     /// Makes a piece of the client's own bytes.
@@ -200,8 +240,7 @@ impl Backlog {
                 break;
             }
             piece.write_to(&mut released);
-            self.pieces_len -= piece.len();
-            self.pieces.pop_front();
+            self.pop();
         }
         released
     }
@@ -250,6 +289,30 @@ mod tests {
         assert!(all.ends_with(b"ssown"));
         drop(shared);
         assert_eq!(counter.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn pieces_that_wait_are_counted_as_memory() {
+        let counter = Arc::default();
+        let shared = Arc::new(SharedBytes::new(vec![b's'; 1000], &counter));
+        let mut replies = ReplyBuffer::default();
+        replies.bytes.reserve_exact(2000);
+        replies.bytes.extend_from_slice(b"own");
+        replies.mark(1);
+        assert!((2000..2500).contains(&replies.memory_bytes()));
+        for _ in 0..100 {
+            replies.push_shared(b'>', &shared, true);
+        }
+        // What is shared is counted once, by its counter; places of the pieces are few bytes.
+        assert_eq!((replies.shared_len(), replies.pieces_len()), (100 * 1001, 3 + 100 * 1001));
+        assert!((2000..8000).contains(&replies.memory_bytes()));
+        replies.mark(2);
+        replies.release(1);
+        assert!(replies.memory_bytes() < 6000, "{}", replies.memory_bytes());
+        while !replies.is_empty() {
+            replies.release(2);
+        }
+        assert_eq!((replies.shared_len(), replies.memory_bytes()), (0, 0));
     }
 
     #[test]
