@@ -5,7 +5,7 @@
 //! when the key becomes ready serves the waiters in the order in which they came; the claim, taken
 //! once, decides between several keys, and between a key and the client's timeout.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -79,14 +79,14 @@ pub struct Pop {
 /// The waiters of a share, by database and key, first come first.
 #[derive(Debug)]
 pub struct Waiters<W> {
-    keys: HashMap<KeyName, VecDeque<Waiter<W>>>,
+    keys: BTreeMap<KeyName, VecDeque<Waiter<W>>>,
     /// Keys that somebody waits for and that have changed.
     ready: Vec<KeyName>,
 }
 
 impl<W> Default for Waiters<W> {
     fn default() -> Self {
-        Self { keys: HashMap::new(), ready: Vec::new() }
+        Self { keys: BTreeMap::new(), ready: Vec::new() }
     }
 }
 

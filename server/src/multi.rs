@@ -1,6 +1,6 @@
 //! Transactions: what a client has queued, and the keys that it watches.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -100,7 +100,7 @@ impl Client {
 /// Who watches the keys of a share.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    keys: HashMap<KeyName, Vec<Weak<AtomicBool>>>,
+    keys: BTreeMap<KeyName, Vec<Weak<AtomicBool>>>,
     /// Keys after the last sweep; the next one comes when they have doubled.
     swept_len: usize,
 }

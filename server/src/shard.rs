@@ -5,7 +5,7 @@
 //! gives what is left of its time budget to the keyspace's upkeep. Only this file knows the type
 //! of the backend.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ pub struct Shard<B: Backend, C: Clock> {
 /// Files that are replaced for clients.
 #[derive(Default)]
 struct Files {
-    under_way: HashMap<FileToken, (ConnId, ReplaceFile)>,
+    under_way: BTreeMap<FileToken, (ConnId, ReplaceFile)>,
     started: u64,
     /// Operations that are over, to be followed by the next ones.
     over: Vec<(FileToken, FileResult)>,
