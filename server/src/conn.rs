@@ -337,6 +337,13 @@ impl Client {
         self.blocked.is_none() && (works || !self.waiting.is_empty())
     }
 
+    /// Whether nothing is read from it until it goes on, so that what it sends does not pile up here.
+    /// Who waits for something that may take long may hang up, which only who is read from can.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.stall, Some(Stall::Answers | Stall::Room | Stall::Peers))
+            && self.blocked.is_none()
+    }
+
     /// Whether the client runs on this machine.
     pub fn is_local(&self) -> bool {
         let address = self.address.parse::<std::net::SocketAddr>();

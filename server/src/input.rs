@@ -124,6 +124,10 @@ impl Core {
         if client.close.is_none() {
             self.feed(&mut client, bytes);
         }
+        if client.is_stopped() != client.paused {
+            // The end of the tick stops its receiving.
+            self.state.mark_dirty(&mut client);
+        }
         self.state.running = None;
         self.state.clients.insert(client);
     }

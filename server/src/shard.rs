@@ -416,10 +416,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         if may_go_on && client.waiting.is_empty() && has_room {
             self.resumed.push(conn);
         }
-        // Who waits for something may hang up, which only who is read from can.
-        let is_held = matches!(client.stall, Some(Stall::Answers | Stall::Room | Stall::Peers))
-            && client.blocked.is_none();
-        let paused = is_held || !has_room;
+        let paused = client.is_stopped() || !has_room;
         if paused != client.paused {
             client.paused = paused;
             self.backend.pause(conn, paused);
