@@ -198,6 +198,11 @@ impl Process {
     /// Asks all shards to stop.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Wakes all shards.
+    pub fn wake_all(&self) {
         for wake in self.wakers.lock().expect("no thread panics while it holds the lock").iter() {
             wake();
         }

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use netback::{FileId, FileOp, FileOutput, FileResult, OpenMode};
+use netback::{ConnId, FileId, FileOp, FileOutput, FileResult, OpenMode};
 
 /// The longest text that is read, in bytes; configuration files are far below. A longer one is left as
 /// it is, since what is not read would be lost.
@@ -15,6 +15,15 @@ const TEXT_MAX: u64 = 64 << 20;
 
 /// Makes the new text from the old one, which is empty if there is no file.
 pub type Make = Box<dyn FnOnce(&[u8]) -> Vec<u8> + Send>;
+
+/// For whom a text is replaced.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner {
+    /// A client, which waits for the answer to CONFIG REWRITE.
+    Client(ConnId),
+    /// The cluster: this version of its nodes.
+    Cluster(u64),
+}
 
 /// A replacement under way.
 pub struct ReplaceFile {

@@ -21,7 +21,7 @@ use crate::conn::{Client, Stall};
 use crate::fabric::{Fabric, Message};
 use crate::input::{Core, OUTPUT_PAUSE_BYTES};
 use crate::listen;
-use crate::replace_file::{Next, ReplaceFile};
+use crate::replace_file::{Next, Owner, ReplaceFile};
 use crate::start::Failed;
 use crate::tick::TickTimer;
 
@@ -59,10 +59,10 @@ pub struct Shard<B: Backend, C: Clock> {
     next_expire_ms: Option<u64>,
 }
 
-/// Files that are replaced for clients.
+/// Files that are being replaced.
 #[derive(Default)]
 struct Files {
-    under_way: BTreeMap<FileToken, (ConnId, ReplaceFile)>,
+    under_way: BTreeMap<FileToken, (Owner, ReplaceFile)>,
     started: u64,
     /// Operations that are over, to be followed by the next ones.
     over: Vec<(FileToken, FileResult)>,
@@ -139,7 +139,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     /// # Errors
     /// What made the backend unusable.
     pub fn run(mut self) -> io::Result<()> {
-        while !self.core.state.process.is_shutting_down() {
+        while !self.core.state.process.is_shutting_down() || self.has_files_to_write() {
             self.tick()?;
         }
         // Replies of the last commands (to SHUTDOWN's neighbours) still leave.
@@ -343,21 +343,33 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
     }
 
+    /// Whether a file is to be written before the shard may end.
+    fn has_files_to_write(&self) -> bool {
+        !self.files.under_way.is_empty() || self.core.state.has_cluster_to_save()
+    }
+
     fn work_on_files(&mut self) {
         for (token, result) in std::mem::take(&mut self.files.over) {
-            let Some((conn, job)) = self.files.under_way.remove(&token) else { continue };
+            let Some((owner, job)) = self.files.under_way.remove(&token) else { continue };
             match job.advance(result) {
                 Next::Submit(job, op) => {
-                    self.files.under_way.insert(token, (conn, job));
+                    self.files.under_way.insert(token, (owner, job));
                     self.backend.submit_file(token, op);
                 }
-                Next::Over(result) => self.core.file_replaced(conn, result),
+                Next::Over(result) => match owner {
+                    Owner::Client(conn) => self.core.file_replaced(conn, result),
+                    Owner::Cluster(version) => {
+                        self.core.state.process.cluster_saved(version, result);
+                    }
+                },
             }
         }
-        for (conn, job, op) in std::mem::take(&mut self.core.state.file_jobs) {
+        self.core.state.save_cluster();
+        self.core.answer_saved();
+        for (owner, job, op) in std::mem::take(&mut self.core.state.file_jobs) {
             self.files.started += 1;
             let token = FileToken(self.files.started);
-            self.files.under_way.insert(token, (conn, job));
+            self.files.under_way.insert(token, (owner, job));
             self.backend.submit_file(token, op);
         }
     }

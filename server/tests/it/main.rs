@@ -16,6 +16,7 @@ use server::resp::inline;
 use socket2::SockRef;
 
 mod lists;
+mod nodes_file;
 mod osmia;
 mod redis_rs;
 
