@@ -5,7 +5,7 @@
 //! when the key becomes ready serves the waiters in the order in which they came; the claim, taken
 //! once, decides between several keys, and between a key and the client's timeout.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ use crate::conn::{Client, Stall, Waiting};
 use crate::fabric::PeerMessage;
 use crate::input::Core;
 use crate::multi::KeyName;
-use crate::resp::{Progress, Protocol};
+use crate::resp::Protocol;
 use crate::state::ShardState;
 
 /// The right to answer a blocked client, which is taken once.
@@ -79,14 +79,14 @@ pub struct Pop {
 /// The waiters of a share, by database and key, first come first.
 #[derive(Debug)]
 pub struct Waiters<W> {
-    keys: HashMap<KeyName, VecDeque<Waiter<W>>>,
+    keys: BTreeMap<KeyName, VecDeque<Waiter<W>>>,
     /// Keys that somebody waits for and that have changed.
     ready: Vec<KeyName>,
 }
 
 impl<W> Default for Waiters<W> {
     fn default() -> Self {
-        Self { keys: HashMap::new(), ready: Vec::new() }
+        Self { keys: BTreeMap::new(), ready: Vec::new() }
     }
 }
 
@@ -382,10 +382,7 @@ impl Core {
         };
         client.waiting.pop_back();
         client.until_ms = Some(blocked.until_ms);
-        let query = client.query.get_or_insert_default();
-        query.bytes.splice(..0, blocked.request);
-        (query.at, query.progress) = (0, Progress::default());
-        query.args.clear();
+        client.query.get_or_insert_default().put_back(&blocked.request);
         self.state.clients.insert(client);
         self.resume(conn);
     }

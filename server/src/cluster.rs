@@ -4,6 +4,9 @@
 //! its own. With `cluster-enabled yes` alone the process is one node, to which hash slots are
 //! assigned by command. There is no bus to other processes yet.
 
+pub mod nodes_file;
+mod saving;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -17,6 +20,8 @@ use crate::conn::Client;
 use crate::keyspace::{shard_of, slots_of};
 use crate::state::ShardState;
 
+pub use saving::{AwaitSaved, Saving};
+
 /// What is known of the cluster; shared by the shards.
 pub struct Cluster {
     /// Each shard is a node.
@@ -25,6 +30,12 @@ pub struct Cluster {
     pub node_ids: Vec<String>,
     /// Names of their shards in the sense of CLUSTER SHARDS: a master with its replicas.
     pub shard_ids: Vec<String>,
+    /// Its file, if it is kept.
+    pub saving: Option<Saving>,
+    /// Epochs of a cluster that a Redis was the node of before; no shard begins a new one.
+    current_epoch: u64,
+    own_epoch: u64,
+    last_vote_epoch: u64,
     assigned: Vec<AtomicBool>,
     assigned_len: AtomicUsize,
 }
@@ -38,6 +49,10 @@ impl Cluster {
             per_shard,
             node_ids: names(),
             shard_ids: names(),
+            saving: None,
+            current_epoch: 0,
+            own_epoch: 0,
+            last_vote_epoch: 0,
             assigned: (0..HASH_SLOTS).map(|_| AtomicBool::new(per_shard)).collect(),
             assigned_len: AtomicUsize::new(if per_shard { HASH_SLOTS } else { 0 }),
         }
@@ -72,6 +87,16 @@ impl Cluster {
     /// How many nodes there are.
     pub fn nodes(&self) -> usize {
         self.node_ids.len()
+    }
+
+    /// The latest epoch.
+    pub fn current_epoch(&self) -> u64 {
+        if self.per_shard { self.nodes() as u64 } else { self.current_epoch }
+    }
+
+    /// The epoch of a node; no two have the same.
+    pub fn epoch_of(&self, node: usize) -> u64 {
+        if self.per_shard { node as u64 + 1 } else { self.own_epoch }
     }
 
     /// The ranges of hash slots that a node serves, first and last.
@@ -113,7 +138,17 @@ impl Endpoint {
     /// Where a client finds a node: at the announced address, else at the one that it has reached
     /// this one by.
     pub fn of(node: usize, state: &ShardState, client: &Client) -> Self {
-        let config = &state.config;
+        let mut endpoint = Self::announced(node, &state.config);
+        if endpoint.ip.is_empty() && state.process.cluster.per_shard {
+            let local = client.local_address.parse::<SocketAddr>();
+            endpoint.ip =
+                local.map_or_else(|_| "127.0.0.1".to_owned(), |local| local.ip().to_string());
+        }
+        endpoint
+    }
+
+    /// Where a node is as far as the configuration says.
+    pub fn announced(node: usize, config: &Config) -> Self {
         let announced = |name: &str| config.value(name).to_owned();
         let offset = node as i64;
         let number = |name: &str| config.value(name).parse::<i64>().unwrap_or(0);
@@ -125,11 +160,7 @@ impl Endpoint {
         } else {
             or(number("cluster-port"), config.port + 10_000) + offset
         };
-        let mut ip = announced("cluster-announce-ip");
-        if ip.is_empty() && state.process.cluster.per_shard {
-            let local = client.local_address.parse::<SocketAddr>();
-            ip = local.map_or_else(|_| "127.0.0.1".to_owned(), |local| local.ip().to_string());
-        }
+        let ip = announced("cluster-announce-ip");
         Self { ip, port, bus_port, hostname: announced("cluster-announce-hostname") }
     }
 

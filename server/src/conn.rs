@@ -1,8 +1,11 @@
-//! A client: what the server knows of one connection, and the table of a shard's clients.
+//! A client: what the server knows of one connection.
+
+mod clients;
+pub(crate) mod query;
+mod replies;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use netback::{Close, ConnId};
 
@@ -11,224 +14,13 @@ use crate::command::table::Entry;
 use crate::config::OutputLimit;
 use crate::multi::{Multi, Watch};
 use crate::pubsub::Subscribed;
-use crate::resp::{ArgRange, Progress, Protocol};
+use crate::resp::Protocol;
 use crate::survey::Survey;
 use crate::tracking::Tracking;
 
-/// A request that has not arrived whole, or waits for an earlier one.
-#[derive(Debug, Default)]
-pub struct QueryBuffer {
-    /// The bytes from the start of the first request that has not run.
-    pub bytes: Vec<u8>,
-    /// Offset up to which the parser has read.
-    pub at: usize,
-    /// The parser's state at `at`.
-    pub progress: Progress,
-    /// The arguments read so far.
-    pub args: Vec<ArgRange>,
-}
-
-/// Bytes that many clients are to get: held once, and counted once.
-#[derive(Debug)]
-pub struct SharedBytes {
-    bytes: Vec<u8>,
-    counter: Arc<AtomicUsize>,
-}
-
-impl SharedBytes {
-    /// Shares bytes, which `counter` counts as long as they live.
-    pub fn new(bytes: Vec<u8>, counter: &Arc<AtomicUsize>) -> Self {
-        counter.fetch_add(bytes.capacity(), Ordering::Relaxed);
-        Self { bytes, counter: Arc::clone(counter) }
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for SharedBytes {
-    fn drop(&mut self) {
-        self.counter.fetch_sub(self.bytes.capacity(), Ordering::Relaxed);
-    }
-}
-
-/// A piece of a client's output that waits behind others.
-#[derive(Debug)]
-enum Piece {
-    /// The client's own.
-    Own(Vec<u8>),
-    /// A first byte of the client's protocol, and what follows it for everybody.
-    Shared(u8, Arc<SharedBytes>),
-}
-
-impl Piece {
-    fn len(&self) -> usize {
-        match self {
-            Self::Own(bytes) => bytes.len(),
-            Self::Shared(_, shared) => 1 + shared.bytes.len(),
-        }
-    }
-
-    fn write_to(&self, buffer: &mut Vec<u8>) {
-        match self {
-            Self::Own(bytes) => buffer.extend_from_slice(bytes),
-            Self::Shared(lead, shared) => {
-                buffer.push(*lead);
-                buffer.extend_from_slice(&shared.bytes);
-            }
-        }
-    }
-}
-
-/// Replies on their way out, with the log positions that they wait for.
-///
-/// A mark says: the bytes up to `end` may leave once the log is durable up to `position`. Marks
-/// ascend in both; bytes behind the last mark wait for nothing.
-#[derive(Debug, Default)]
-pub struct ReplyBuffer {
-    /// Replies in wire form, behind all pieces.
-    pub bytes: Vec<u8>,
-    /// Bytes that have left.
-    left: u64,
-    /// What few clients have at a time.
-    backlog: Option<Box<Backlog>>,
-}
-
-/// Output in pieces, and marks.
-#[derive(Debug, Default)]
-struct Backlog {
-    pieces: VecDeque<Piece>,
-    /// Bytes of the pieces.
-    pieces_len: usize,
-    marks: VecDeque<ReleaseMark>,
-}
-
-/// One step of a [`ReplyBuffer`]: an end, counted from the connection's first byte.
-#[derive(Clone, Copy, Debug)]
-struct ReleaseMark {
-    end: u64,
-    position: u64,
-}
-
-/// Shared bytes are copied while a client's own bytes are fewer than this; beyond it the client
-/// only refers to them.
-const COPIED_MAX: usize = 16 * 1024;
-
-/// Pieces go out in buffers of about this size.
-const SEND_LEN: usize = 64 * 1024;
-
-impl ReplyBuffer {
-    /// Bytes that have not left.
-    pub fn len(&self) -> usize {
-        self.backlog.as_ref().map_or(0, |backlog| backlog.pieces_len) + self.bytes.len()
-    }
-
-    /// Whether all has left.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Pieces that wait.
-    pub fn pieces(&self) -> usize {
-        self.backlog.as_ref().map_or(0, |backlog| backlog.pieces.len())
-    }
-
-    /// Holds all bytes so far until the log is durable up to `position`.
-    pub fn mark(&mut self, position: u64) {
-        let end = self.left + self.len() as u64;
-        let marks = &mut self.backlog.get_or_insert_default().marks;
-        match marks.back_mut() {
-            Some(last) if last.position == position => last.end = end,
-            _ => marks.push_back(ReleaseMark { end, position }),
-        }
-    }
-
-    /// Adds bytes that others get as well. `slow` says that the client has not taken all that was
-    /// sent to it before.
-    pub fn push_shared(&mut self, lead: u8, shared: &Arc<SharedBytes>, slow: bool) {
-        if self.pieces() == 0 && !slow && self.bytes.len() < COPIED_MAX {
-            self.bytes.push(lead);
-            self.bytes.extend_from_slice(&shared.bytes);
-            return;
-        }
-        let backlog = self.backlog.get_or_insert_default();
-        backlog.push_own(&mut self.bytes);
-        backlog.push(Piece::Shared(lead, Arc::clone(shared)));
-    }
-
-    /// Takes bytes that may leave once the log is durable up to `durable`; where there are many,
-    /// some.
-    pub fn release(&mut self, durable: u64) -> Vec<u8> {
-        let released = match &mut self.backlog {
-            None => std::mem::take(&mut self.bytes),
-            Some(backlog) => backlog.release(&mut self.bytes, self.left, durable),
-        };
-        self.left += released.len() as u64;
-        self.backlog.take_if(|backlog| backlog.pieces.is_empty() && backlog.marks.is_empty());
-        released
-    }
-}
-
-impl Backlog {
-    fn push(&mut self, piece: Piece) {
-        self.pieces_len += piece.len();
-        self.pieces.push_back(piece);
-    }
-
-    /// Makes a piece of the client's own bytes.
-    fn push_own(&mut self, bytes: &mut Vec<u8>) {
-        if !bytes.is_empty() {
-            self.push(Piece::Own(std::mem::take(bytes)));
-        }
-    }
-
-    /// As [`ReplyBuffer::release`], where `left` bytes have left before.
-    fn release(&mut self, bytes: &mut Vec<u8>, left: u64, durable: u64) -> Vec<u8> {
-        let mut end = left;
-        while let Some(mark) = self.marks.pop_front_if(|mark| mark.position <= durable) {
-            end = mark.end;
-        }
-        let all = self.marks.is_empty();
-        let allowed = if all { usize::MAX } else { (end - left) as usize };
-        let released = if !self.pieces.is_empty() {
-            self.push_own(bytes);
-            self.release_pieces(allowed)
-        } else if allowed >= bytes.len() {
-            std::mem::take(bytes)
-        } else {
-            let held = bytes.split_off(allowed);
-            std::mem::replace(bytes, held)
-        };
-        if left + (released.len() as u64) < end {
-            // The rest may leave as well, with the next buffer.
-            self.marks.push_front(ReleaseMark { end, position: 0 });
-        }
-        released
-    }
-
-    fn release_pieces(&mut self, allowed: usize) -> Vec<u8> {
-        let mut released = Vec::new();
-        while let Some(piece) = self.pieces.front_mut() {
-            let room = allowed - released.len();
-            if piece.len() > room {
-                if let Piece::Own(bytes) = piece {
-                    released.extend(bytes.drain(..room));
-                    self.pieces_len -= room;
-                }
-                break;
-            }
-            if !released.is_empty() && released.len() + piece.len() > SEND_LEN {
-                break;
-            }
-            piece.write_to(&mut released);
-            self.pieces_len -= piece.len();
-            self.pieces.pop_front();
-        }
-        released
-    }
-}
+pub use clients::Clients;
+pub use query::QueryBuffer;
+pub use replies::{ReplyBuffer, SharedBytes};
 
 /// Bytes of replies that output limits do not count: Redis has a buffer of this size in each
 /// client, and limits only what lies beyond it.
@@ -545,6 +337,13 @@ impl Client {
         self.blocked.is_none() && (works || !self.waiting.is_empty())
     }
 
+    /// Whether nothing is read from it until it goes on, so that what it sends does not pile up here.
+    /// Who waits for something that may take long may hang up, which only who is read from can.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.stall, Some(Stall::Answers | Stall::Room | Stall::Peers))
+            && self.blocked.is_none()
+    }
+
     /// Whether the client runs on this machine.
     pub fn is_local(&self) -> bool {
         let address = self.address.parse::<std::net::SocketAddr>();
@@ -554,16 +353,28 @@ impl Client {
     /// Bytes of requests that have not run: in the query buffer, or queued.
     pub fn query_len(&self) -> usize {
         let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
-        self.query.as_ref().map_or(0, |query| query.bytes.len()) + queued
+        self.query.as_ref().map_or(0, |query| query.len()) + queued
+    }
+
+    /// Answers that are there and wait for earlier ones.
+    fn ready(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.waiting.iter().filter_map(|waiting| match waiting {
+            Waiting::Ready(bytes) => Some(bytes),
+            Waiting::Remote { .. } | Waiting::Blocked { .. } => None,
+        })
     }
 
     /// Bytes of replies made and not sent.
     pub fn output_len(&self) -> usize {
-        let ready = self.waiting.iter().map(|waiting| match waiting {
-            Waiting::Ready(bytes) => bytes.len(),
-            Waiting::Remote { .. } | Waiting::Blocked { .. } => 0,
-        });
-        self.sending_bytes + self.replies.len() + ready.sum::<usize>()
+        self.sending_bytes + self.replies.len() + self.ready().map(Vec::len).sum::<usize>()
+    }
+
+    /// How many buffers of replies there are beside the reply buffer, and their bytes: those that are
+    /// being sent, pieces, and answers that wait for earlier ones.
+    pub fn output_list(&self) -> (usize, usize) {
+        let count = self.sending_buffers + self.replies.pieces() + self.ready().count();
+        let bytes = self.output_len() - self.replies.bytes.len();
+        (count, bytes)
     }
 
     /// Whether the client leaves more unread than it may, at a time in milliseconds.
@@ -583,143 +394,41 @@ impl Client {
         now_ms.saturating_sub(since_ms) > limit.soft_ms
     }
 
-    /// Bytes that the client holds, buffers with it.
+    /// Bytes that the client holds: its buffers, answers that wait and queued commands with it. What it
+    /// shares with others is counted there.
     pub fn memory_bytes(&self) -> usize {
-        let query = self.query.as_ref().map_or(0, |query| {
-            query.bytes.capacity() + query.args.capacity() * size_of::<ArgRange>()
-        });
-        size_of::<Self>()
-            + query
-            + self.replies.bytes.capacity()
-            + self.sending_bytes
-            + self.address.capacity()
+        let texts = self.address.capacity()
             + self.local_address.capacity()
             + self.name.capacity()
-    }
-}
-
-/// The clients of a shard, by the index of their connection.
-#[derive(Debug, Default)]
-pub struct Clients {
-    places: Vec<Option<Box<Client>>>,
-    len: usize,
-}
-
-impl Clients {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Adds a client at its connection's index.
-    pub fn insert(&mut self, client: Box<Client>) {
-        let index = client.conn.index as usize;
-        if index >= self.places.len() {
-            self.places.resize_with(index + 1, || None);
-        }
-        let previous = self.places[index].replace(client);
-        debug_assert!(previous.is_none(), "one client a connection");
-        self.len += 1;
-    }
-
-    /// Takes a client out; [`Clients::insert`] puts it back.
-    #[inline]
-    pub fn take(&mut self, conn: ConnId) -> Option<Box<Client>> {
-        let place = self.places.get_mut(conn.index as usize)?;
-        let client = place.take_if(|client| client.conn == conn)?;
-        self.len -= 1;
-        Some(client)
-    }
-
-    /// A client by its connection.
-    pub fn get(&self, conn: ConnId) -> Option<&Client> {
-        let place = self.places.get(conn.index as usize)?;
-        place.as_deref().filter(|client| client.conn == conn)
-    }
-
-    /// A client by its connection, to be changed.
-    pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Client> {
-        let place = self.places.get_mut(conn.index as usize)?;
-        place.as_deref_mut().filter(|client| client.conn == conn)
-    }
-
-    /// All clients, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = &Client> {
-        self.places.iter().filter_map(Option::as_deref)
-    }
-
-    /// All clients, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
-        self.places.iter_mut().filter_map(Option::as_deref_mut)
+            + self.lib_name.capacity()
+            + self.lib_version.capacity();
+        let waiting = self.waiting.capacity() * size_of::<Waiting>()
+            + self.ready().map(Vec::capacity).sum::<usize>();
+        let blocked = self.blocked.as_ref().map_or(0, |blocked| {
+            size_of::<Blocked>() + blocked.request.capacity() + blocked.on_timeout.capacity()
+        });
+        let multi = self.multi.as_ref();
+        size_of::<Self>()
+            + texts
+            + self.query.as_ref().map_or(0, |query| query.memory_bytes())
+            + multi.map_or(0, |multi| size_of::<Multi>() + multi.memory_bytes())
+            + waiting
+            + blocked
+            + self.early_answer.as_ref().map_or(0, Vec::capacity)
+            + self.replies.memory_bytes()
+            + self.sending_bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn replies_leave_when_their_log_position_is_durable() {
-        let mut replies = ReplyBuffer::default();
-        replies.bytes.extend_from_slice(b"a");
-        replies.mark(1);
-        replies.bytes.extend_from_slice(b"bc");
-        replies.mark(3);
-        replies.bytes.extend_from_slice(b"d");
-        assert_eq!(replies.release(0), b"");
-        assert_eq!(replies.release(2), b"a");
-        assert_eq!(replies.release(2), b"");
-        assert_eq!(replies.release(3), b"bcd");
-        replies.bytes.extend_from_slice(b"e");
-        assert_eq!(replies.release(0), b"e");
-    }
-
-    #[test]
-    fn a_slow_client_refers_to_what_is_shared() {
-        let counter = Arc::default();
-        let shared = Arc::new(SharedBytes::new(vec![b's'; 1000], &counter));
-        let mut replies = ReplyBuffer::default();
-        replies.push_shared(b'>', &shared, false);
-        assert_eq!((replies.len(), replies.pieces()), (1001, 0));
-        for _ in 0..200 {
-            replies.push_shared(b'>', &shared, true);
-            replies.bytes.extend_from_slice(b"own");
-        }
-        assert_eq!(replies.len(), 1001 + 200 * 1004);
-        assert_eq!(counter.load(Ordering::Relaxed), 1000);
-        let mut all = Vec::new();
-        while !replies.is_empty() {
-            let buffer = replies.release(0);
-            assert!(buffer.len() <= SEND_LEN);
-            all.extend(buffer);
-        }
-        assert_eq!(all.len(), 1001 + 200 * 1004);
-        assert!(all.ends_with(b"ssown"));
-        drop(shared);
-        assert_eq!(counter.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn pieces_wait_for_their_log_position_too() {
-        let counter = Arc::default();
-        let shared = Arc::new(SharedBytes::new(b"shared".to_vec(), &counter));
-        let mut replies = ReplyBuffer::default();
-        replies.push_shared(b'>', &shared, true);
-        replies.bytes.extend_from_slice(b"ab");
-        replies.mark(1);
-        replies.push_shared(b'>', &shared, true);
-        replies.mark(2);
-        assert_eq!(replies.release(0), b"");
-        assert_eq!(replies.release(1), b">sharedab");
-        assert_eq!(replies.release(1), b"");
-        replies.bytes.extend_from_slice(b"c");
-        assert_eq!(replies.release(2), b">sharedc");
-    }
+    use crate::blocking::Claim;
+    use crate::command::args::{Args, KeptArgs};
+    use crate::command::table::table;
+    use crate::input::Needs;
+    use crate::multi::Queued;
+    use crate::resp::ArgRange;
 
     #[test]
     fn output_limits_are_hard_at_once_and_soft_after_a_while() {
@@ -739,14 +448,42 @@ mod tests {
     }
 
     #[test]
-    fn a_late_connection_id_finds_nobody() {
-        let mut clients = Clients::default();
-        let old = ConnId { index: 3, generation: 1 };
-        let new = ConnId { index: 3, generation: 2 };
-        clients.insert(Box::new(Client::new(7, new, 0)));
-        assert!(clients.take(old).is_none());
-        assert!(clients.get_mut(old).is_none());
-        assert_eq!(clients.take(new).expect("the client").id, 7);
-        assert!(clients.is_empty());
+    fn all_that_waits_with_a_client_is_counted_as_its_memory() {
+        let mut client = Client::new(1, ConnId { index: 0, generation: 0 }, 0);
+        let mut before = client.memory_bytes();
+        let mut grew_by = |client: &Client, least: usize| {
+            let now = client.memory_bytes();
+            assert!(
+                (least..least + 1000).contains(&(now - before)),
+                "{} for {least}",
+                now - before
+            );
+            before = now;
+        };
+        client.waiting.push_back(Waiting::Blocked { silent: false });
+        client.waiting.push_back(Waiting::Ready(vec![0; 5000]));
+        grew_by(&client, 5000);
+        assert_eq!(client.output_list(), (1, 5000));
+        client.multi = Some(Box::default());
+        let wire = [b"*1\r\n$6000\r\n".to_vec(), vec![b'x'; 6000], b"\r\n".to_vec()].concat();
+        let ranges = [ArgRange { start: 11, end: 6011 }];
+        let args = KeptArgs::new(Args::new(&wire, &ranges), &wire);
+        let entry = table().find(b"ping").expect("a row");
+        client.multi.as_mut().expect("set").push(Queued { args, entry }, Needs::Nothing);
+        grew_by(&client, 6000);
+        client.replies.bytes = vec![0; 7000];
+        grew_by(&client, 7000);
+        client.sending_bytes = 8000;
+        client.sending_buffers = 2;
+        grew_by(&client, 8000);
+        assert_eq!(client.output_list(), (3, 13_000));
+        let blocked = Blocked {
+            claim: Claim::default(),
+            until_ms: None,
+            on_timeout: Vec::new(),
+            request: vec![0; 9000],
+        };
+        client.blocked = Some(Box::new(blocked));
+        grew_by(&client, 9000);
     }
 }

@@ -8,6 +8,9 @@ use crate::input::Core;
 /// Samples over which a rate is taken.
 const SAMPLES: usize = 16;
 
+/// Tracked keys above their limit that are forgotten in a turn.
+const TRIMMED_KEYS_MAX: usize = 1000;
+
 /// A counter's growth per second over the last [`SAMPLES`] turns.
 #[derive(Clone, Debug, Default)]
 pub struct Rate {
@@ -64,10 +67,12 @@ impl Core {
         self.state.stats.memory_peak = self.state.stats.memory_peak.max(used);
         self.close_idle_clients();
         if let Some(share) = self.keyspace.own_mut() {
+            self.state.trim_tracked(share, TRIMMED_KEYS_MAX);
             share.watchers.sweep();
             share.waiters.sweep();
             share.list_waiters.sweep();
             share.configure(&self.state);
+            self.state.send_invalidations(None);
         }
         self.state.process.set_used_memory(self.state.index, used);
     }

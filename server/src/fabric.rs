@@ -6,7 +6,8 @@
 //! whose request finds no place waits. Answers and sockets are never refused: an answer's place
 //! is the request's. What a shard only tells its peers (messages of channels, changed keys) is never
 //! refused either, but while a peer has not taken [`TOLD_BYTES_MAX`] of it, the shard runs no further
-//! request of its clients. The peer needs nothing from them to go on, so it will take them.
+//! request, of its own clients or of other shards. The peer needs nothing from them to go on, so it
+//! will take what it was told.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,9 @@
 //!
 //! Bytes are parsed in batches: up to [`BATCH_MAX`] requests are read, their keys hashed and the
 //! index lines and blocks prefetched, and only then does the first one run. A request that is
-//! cut, or must wait for an answer from another shard, goes to the client's query buffer.
+//! cut, or must wait for an answer from another shard, goes to the client's query buffer. When it
+//! goes on, batches begin with one request and double, so that little is parsed again if it must wait
+//! again.
 
 mod forward;
 mod place;
@@ -18,7 +20,8 @@ use crate::command::dispatch::{self, CommandCtx};
 use crate::command::error::CommandError;
 use crate::command::spec::flag;
 use crate::command::table::{Entry, Table, table};
-use crate::conn::{Client, QueryBuffer, Stall, Waiting};
+use crate::conn::query::{QueryBuffer, rebase};
+use crate::conn::{Client, Stall, Waiting};
 use crate::keyspace::{Keyspace, SlotStats};
 use crate::lend::Lending;
 use crate::multi::Queued;
@@ -100,6 +103,8 @@ struct Consumed {
     /// The parser's offset and state beyond that.
     at: usize,
     progress: Progress,
+    /// Requests that are parsed next before the first of them runs.
+    batch_len: usize,
 }
 
 impl Core {
@@ -118,6 +123,10 @@ impl Core {
         self.state.stats.net_input_bytes += bytes.len() as u64;
         if client.close.is_none() {
             self.feed(&mut client, bytes);
+        }
+        if client.is_stopped() != client.paused {
+            // The end of the tick stops its receiving.
+            self.state.mark_dirty(&mut client);
         }
         self.state.running = None;
         self.state.clients.insert(client);
@@ -142,9 +151,9 @@ impl Core {
         match client.query.take() {
             None => self.feed_lent(client, bytes),
             Some(mut query) => {
-                query.bytes.extend_from_slice(bytes);
+                query.extend(bytes);
                 // Too much is refused before it runs, even if it has become a whole request.
-                if client.stall.is_some() || query.bytes.len() > self.state.hot.query_buffer_max {
+                if client.stall.is_some() || query.len() > self.state.hot.query_buffer_max {
                     client.query = Some(query);
                 } else {
                     self.feed_query(client, query);
@@ -167,12 +176,12 @@ impl Core {
     /// Works on the backend's bytes in place; what is cut is copied to a query buffer.
     fn feed_lent(&mut self, client: &mut Client, bytes: &[u8]) {
         let mut args = std::mem::take(&mut self.batch.args);
-        let start = Consumed { upto: 0, at: 0, progress: Progress::default() };
+        let progress = Progress::default();
+        let start = Consumed { upto: 0, at: 0, progress, batch_len: BATCH_MAX };
         let done = self.work(client, bytes, start, &mut args);
         if done.upto < bytes.len() && client.close.is_none() {
-            let mut query =
-                Box::new(QueryBuffer { bytes: self.state.take_buffer(), ..QueryBuffer::default() });
-            query.bytes.extend_from_slice(&bytes[done.upto..]);
+            let mut query = Box::new(QueryBuffer::with_room_of(self.state.take_buffer()));
+            query.extend(&bytes[done.upto..]);
             query.at = done.at - done.upto;
             query.progress = done.progress;
             query.args.extend_from_slice(&args);
@@ -185,24 +194,22 @@ impl Core {
 
     /// Works on a query buffer; what is left stays in it.
     fn feed_query(&mut self, client: &mut Client, mut query: Box<QueryBuffer>) {
-        let bytes = std::mem::take(&mut query.bytes);
         let mut args = std::mem::take(&mut query.args);
-        let start = Consumed { upto: 0, at: query.at, progress: query.progress };
-        let done = self.work(client, &bytes, start, &mut args);
-        query.bytes = bytes;
-        if done.upto == query.bytes.len() || client.close.is_some() {
-            if query.bytes.capacity() <= QUERY_CAPACITY_MAX {
-                self.state.give_buffer(std::mem::take(&mut query.bytes));
+        // A request that had to wait may well be followed by one that has to, too.
+        let batch_len = if query.is_unparsed() { 1 } else { BATCH_MAX };
+        let (upto, at, progress) = (query.start(), query.at, query.progress);
+        let start = Consumed { upto, at, progress, batch_len };
+        let done = self.work(client, query.bytes(), start, &mut args);
+        if done.upto == query.bytes().len() || client.close.is_some() {
+            if query.capacity() <= QUERY_CAPACITY_MAX {
+                self.state.give_buffer(query.into_room());
             }
             return;
         }
-        if done.upto > 0 {
-            query.bytes.drain(..done.upto);
-            rebase(&mut args, done.upto);
-        }
         query.args = args;
-        query.at = done.at - done.upto;
+        query.at = done.at;
         query.progress = done.progress;
+        query.run_upto(done.upto);
         client.query = Some(query);
     }
 
@@ -257,7 +264,7 @@ impl Core {
             // The rest is parsed again when its turn comes.
             args.clear();
             requests.clear();
-            done = Consumed { upto: start, at: start, progress: Progress::default() };
+            done = Consumed { upto: start, at: start, progress: Progress::default(), ..done };
         }
         self.finish(client, reply, requests, before, done)
     }
@@ -337,9 +344,10 @@ impl Core {
     ) -> BatchEnd {
         let limits = self.state.limits(client);
         // What a client may send changes when it authenticates, so nothing is read ahead before.
-        let batch_max = if client.authenticated { BATCH_MAX } else { 1 };
+        let batch_len = if client.authenticated { done.batch_len } else { 1 };
+        done.batch_len = BATCH_MAX.min(2 * done.batch_len);
         let mut first_arg = 0;
-        while requests.len() < batch_max {
+        while requests.len() < batch_len {
             match parse::next(input, &mut done.at, &mut done.progress, args, &limits) {
                 Err(error) => return BatchEnd::Error(error),
                 Ok(Step::NeedMore) => return BatchEnd::NeedMore,
@@ -591,9 +599,7 @@ impl Core {
         };
         let needs = self.keyspace.needs(client, entry.command, args, None);
         if let Some(multi) = &mut client.multi {
-            multi.needs = multi.needs.unite(needs);
-            multi.bytes += wire.len();
-            multi.queued.push(Queued { args: KeptArgs::new(args, wire), entry });
+            multi.push(Queued { args: KeptArgs::new(args, wire), entry }, needs);
         }
         let start = reply.len();
         reply.status("QUEUED");
@@ -619,10 +625,5 @@ fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// Moves ranges to an input that begins `upto` bytes later.
-fn rebase(args: &mut [ArgRange], upto: usize) {
-    for arg in args {
-        arg.start -= upto;
-        arg.end -= upto;
-    }
-}
+#[cfg(test)]
+mod tests;

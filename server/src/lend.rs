@@ -30,7 +30,8 @@ pub struct Lending {
     lent_at: Option<u64>,
     /// Clients whose next request needs the own share while it is lent.
     awaiting_own: Vec<ConnId>,
-    /// Requests of other shards that came while the own share was lent.
+    /// Requests of other shards that came while the own share was lent, or while a peer had much to
+    /// take.
     deferred: VecDeque<(usize, PeerMessage)>,
 }
 
@@ -40,9 +41,11 @@ struct Reservation {
 }
 
 impl Lending {
-    /// Whether something may be possible without a message from a peer.
-    pub fn is_pending(&self) -> bool {
-        self.open.is_none() && !self.stalled.is_empty()
+    /// Whether something may be possible without a message from a peer. `peers_behind`: a peer has
+    /// much to take; `has_own`: the own share is here.
+    pub fn is_pending(&self, peers_behind: bool, has_own: bool) -> bool {
+        let may_run = has_own && !peers_behind && !self.deferred.is_empty();
+        may_run || self.open.is_none() && !self.stalled.is_empty()
     }
 }
 
@@ -80,9 +83,13 @@ impl Core {
         self.lending.awaiting_own.push(client.conn);
     }
 
-    /// Takes a message of another shard. What needs the own share is kept while that is lent.
+    /// Takes a message of another shard. What needs the own share is kept while that is lent; so are
+    /// requests, whose changes are told to peers, while a peer has much to take.
     pub fn told(&mut self, from: usize, message: PeerMessage) {
         match message {
+            PeerMessage::Request(_) if self.state.peers_behind => {
+                self.lending.deferred.push_back((from, message));
+            }
             PeerMessage::Request(_) | PeerMessage::Survey { .. }
                 if self.keyspace.own().is_none() =>
             {
@@ -116,11 +123,19 @@ impl Core {
         }
         let lent_at = self.lending.lent_at.take().unwrap_or_default();
         self.state.stats.lent(clock::elapsed(lent_at, clock::cycles()));
-        for (from, message) in std::mem::take(&mut self.lending.deferred) {
-            self.told(from, message);
-        }
+        self.run_deferred();
         for conn in std::mem::take(&mut self.lending.awaiting_own) {
             self.resume(conn);
+        }
+    }
+
+    /// Takes the messages that were kept, in their order; what still cannot be done is kept on.
+    pub fn run_deferred(&mut self) {
+        if self.lending.deferred.is_empty() {
+            return;
+        }
+        for (from, message) in std::mem::take(&mut self.lending.deferred) {
+            self.told(from, message);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Transactions: what a client has queued, and the keys that it watches.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -24,6 +24,23 @@ pub struct Multi {
     pub aborted: bool,
     /// Bytes of all requests.
     pub bytes: usize,
+    /// Memory that they take, beside their places in `queued`.
+    kept_bytes: usize,
+}
+
+impl Multi {
+    /// Queues a command, which needs these shares.
+    pub(crate) fn push(&mut self, command: Queued, needs: Needs) {
+        self.needs = self.needs.unite(needs);
+        self.bytes += command.args.wire().len();
+        self.kept_bytes += command.args.memory_bytes();
+        self.queued.push(command);
+    }
+
+    /// Bytes of memory that the queued commands take.
+    pub fn memory_bytes(&self) -> usize {
+        self.queued.capacity() * size_of::<Queued>() + self.kept_bytes
+    }
 }
 
 /// One queued command.
@@ -83,7 +100,7 @@ impl Client {
 /// Who watches the keys of a share.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    keys: HashMap<KeyName, Vec<Weak<AtomicBool>>>,
+    keys: BTreeMap<KeyName, Vec<Weak<AtomicBool>>>,
     /// Keys after the last sweep; the next one comes when they have doubled.
     swept_len: usize,
 }

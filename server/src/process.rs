@@ -1,6 +1,6 @@
 //! What the shards of one process share: configuration, identity, client numbers, shutdown.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -45,7 +45,7 @@ pub struct Process {
     /// Prefixes of clients that track by broadcast.
     pub prefixes: Prefixes,
     /// Where each client is.
-    homes: Mutex<HashMap<u64, (u16, ConnId)>>,
+    homes: Mutex<BTreeMap<u64, (u16, ConnId)>>,
     /// Subscribers by shard.
     pub pubsub: Registry,
     /// Who may have which shards' shares.
@@ -198,6 +198,11 @@ impl Process {
     /// Asks all shards to stop.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Wakes all shards.
+    pub fn wake_all(&self) {
         for wake in self.wakers.lock().expect("no thread panics while it holds the lock").iter() {
             wake();
         }

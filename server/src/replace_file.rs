@@ -7,13 +7,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use netback::{FileId, FileOp, FileOutput, FileResult, OpenMode};
+use netback::{ConnId, FileId, FileOp, FileOutput, FileResult, OpenMode};
 
-/// The longest text that is read, in bytes; configuration files are far below.
+/// The longest text that is read, in bytes; configuration files are far below. A longer one is left as
+/// it is, since what is not read would be lost.
 const TEXT_MAX: u64 = 64 << 20;
 
 /// Makes the new text from the old one, which is empty if there is no file.
 pub type Make = Box<dyn FnOnce(&[u8]) -> Vec<u8> + Send>;
+
+/// For whom a text is replaced.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner {
+    /// A client, which waits for the answer to CONFIG REWRITE.
+    Client(ConnId),
+    /// The cluster: this version of its nodes.
+    Cluster(u64),
+}
 
 /// A replacement under way.
 pub struct ReplaceFile {
@@ -28,6 +38,8 @@ enum Step {
     OpenOld(Make),
     Read(FileId, Make),
     CloseOld(Vec<u8>),
+    /// The old file, which could not be read whole, is closed.
+    CloseUnread(io::Error),
     OpenNew(Vec<u8>),
     Write(FileId),
     Sync(FileId),
@@ -62,8 +74,12 @@ impl ReplaceFile {
         let Self { path, temporary, step } = self;
         let open_new = || FileOp::Open { path: temporary.clone(), mode: OpenMode::Replace };
         let (step, op) = match (step, result) {
+            (Step::OpenOld(_), Ok(FileOutput::Opened { file, len })) if len > TEXT_MAX => {
+                let error = io::Error::new(io::ErrorKind::FileTooLarge, "File too large");
+                (Step::CloseUnread(error), FileOp::Close { file })
+            }
             (Step::OpenOld(make), Ok(FileOutput::Opened { file, len })) => {
-                let len = len.min(TEXT_MAX) as usize;
+                let len = len as usize;
                 let op = FileOp::Read { file, offset: 0, len, buffer: Vec::new() };
                 (Step::Read(file, make), op)
             }
@@ -73,6 +89,8 @@ impl ReplaceFile {
             (Step::Read(file, make), Ok(FileOutput::Read(old))) => {
                 (Step::CloseOld(make(&old)), FileOp::Close { file })
             }
+            (Step::Read(file, _), Err(error)) => (Step::CloseUnread(error), FileOp::Close { file }),
+            (Step::CloseUnread(error), _) => return Next::Over(Err(error)),
             (Step::CloseOld(new), Ok(_)) => (Step::OpenNew(new), open_new()),
             (Step::OpenNew(new), Ok(FileOutput::Opened { file, .. })) => {
                 (Step::Write(file), FileOp::Write { file, offset: 0, buffer: new })
@@ -97,7 +115,7 @@ impl ReplaceFile {
                 (Step::Remove(error), FileOp::Remove { path: temporary.clone() })
             }
             (Step::Remove(error), _) => return Next::Over(Err(error)),
-            // The old file could not be read, or the new one not be made.
+            // The old file could not be opened or closed, or the new one not be made.
             (_, Err(error)) => return Next::Over(Err(error)),
             (_, Ok(output)) => unreachable!("no operation of ours yields {output:?} here"),
         };
@@ -164,6 +182,41 @@ mod tests {
             run(&mut backend, usize::MAX).expect("an end").expect("success");
             assert_eq!(disk.contents(Path::new("/etc/a.conf")).as_deref(), Some(expected));
         }
+    }
+
+    /// The operations of a replacement, each with a result that is not looked at by a disk.
+    fn operations(results: Vec<FileResult>) -> (Vec<FileOp>, io::Result<()>) {
+        let (mut job, op) = ReplaceFile::start("/etc/a.conf".into(), 7, make());
+        let mut ops = vec![op];
+        for result in results {
+            match job.advance(result) {
+                Next::Over(result) => return (ops, result),
+                Next::Submit(next, op) => {
+                    job = next;
+                    ops.push(op);
+                }
+            }
+        }
+        panic!("no end after {ops:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_closed() {
+        let file = FileId(3);
+        let failed = || Err(io::Error::from_raw_os_error(5));
+        let opened = Ok(FileOutput::Opened { file, len: 10 });
+        let (ops, result) = operations(vec![opened, failed(), Ok(FileOutput::Done)]);
+        assert!(matches!(ops.last(), Some(FileOp::Close { file: FileId(3) })), "{ops:?}");
+        assert_eq!(result.expect_err("the reason").raw_os_error(), Some(5));
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_left_as_it_is() {
+        let opened = Ok(FileOutput::Opened { file: FileId(3), len: TEXT_MAX + 1 });
+        let (ops, result) = operations(vec![opened, Ok(FileOutput::Done)]);
+        assert_eq!(ops.len(), 2, "{ops:?}");
+        assert!(matches!(ops[1], FileOp::Close { file: FileId(3) }), "{ops:?}");
+        assert_eq!(result.expect_err("the reason").kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]

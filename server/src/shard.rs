@@ -5,7 +5,7 @@
 //! gives what is left of its time budget to the keyspace's upkeep. Only this file knows the type
 //! of the backend.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use crate::conn::{Client, Stall};
 use crate::fabric::{Fabric, Message};
 use crate::input::{Core, OUTPUT_PAUSE_BYTES};
 use crate::listen;
-use crate::replace_file::{Next, ReplaceFile};
+use crate::replace_file::{Next, Owner, ReplaceFile};
 use crate::start::Failed;
 use crate::tick::TickTimer;
 
@@ -59,10 +59,10 @@ pub struct Shard<B: Backend, C: Clock> {
     next_expire_ms: Option<u64>,
 }
 
-/// Files that are replaced for clients.
+/// Files that are being replaced.
 #[derive(Default)]
 struct Files {
-    under_way: HashMap<FileToken, (ConnId, ReplaceFile)>,
+    under_way: BTreeMap<FileToken, (Owner, ReplaceFile)>,
     started: u64,
     /// Operations that are over, to be followed by the next ones.
     over: Vec<(FileToken, FileResult)>,
@@ -139,7 +139,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
     /// # Errors
     /// What made the backend unusable.
     pub fn run(mut self) -> io::Result<()> {
-        while !self.core.state.process.is_shutting_down() {
+        while !self.core.state.process.is_shutting_down() || self.has_files_to_write() {
             self.tick()?;
         }
         // Replies of the last commands (to SHUTDOWN's neighbours) still leave.
@@ -209,7 +209,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         let has_share = self.core.keyspace.own().is_some();
         if self.upkeep_pending && has_share
             || !self.resumed.is_empty()
-            || self.core.lending.is_pending()
+            || self.core.lending.is_pending(self.core.state.peers_behind, has_share)
             || self.core.state.waits.is_pending()
         {
             return Duration::ZERO;
@@ -297,6 +297,9 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         if shards == 1 {
             return;
         }
+        if !self.core.state.peers_behind {
+            self.core.run_deferred();
+        }
         for peer in (0..shards).filter(|peer| *peer != index) {
             self.fabric.receive(peer, index, &mut self.inbox);
             if !self.inbox.is_empty() && self.core.state.refresh_config() {
@@ -340,21 +343,33 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         }
     }
 
+    /// Whether a file is to be written before the shard may end.
+    fn has_files_to_write(&self) -> bool {
+        !self.files.under_way.is_empty() || self.core.state.has_cluster_to_save()
+    }
+
     fn work_on_files(&mut self) {
         for (token, result) in std::mem::take(&mut self.files.over) {
-            let Some((conn, job)) = self.files.under_way.remove(&token) else { continue };
+            let Some((owner, job)) = self.files.under_way.remove(&token) else { continue };
             match job.advance(result) {
                 Next::Submit(job, op) => {
-                    self.files.under_way.insert(token, (conn, job));
+                    self.files.under_way.insert(token, (owner, job));
                     self.backend.submit_file(token, op);
                 }
-                Next::Over(result) => self.core.file_replaced(conn, result),
+                Next::Over(result) => match owner {
+                    Owner::Client(conn) => self.core.file_replaced(conn, result),
+                    Owner::Cluster(version) => {
+                        self.core.state.process.cluster_saved(version, result);
+                    }
+                },
             }
         }
-        for (conn, job, op) in std::mem::take(&mut self.core.state.file_jobs) {
+        self.core.state.save_cluster();
+        self.core.answer_saved();
+        for (owner, job, op) in std::mem::take(&mut self.core.state.file_jobs) {
             self.files.started += 1;
             let token = FileToken(self.files.started);
-            self.files.under_way.insert(token, (conn, job));
+            self.files.under_way.insert(token, (owner, job));
             self.backend.submit_file(token, op);
         }
     }
@@ -413,10 +428,7 @@ impl<B: Backend, C: Clock> Shard<B, C> {
         if may_go_on && client.waiting.is_empty() && has_room {
             self.resumed.push(conn);
         }
-        // Who waits for something may hang up, which only who is read from can.
-        let is_held = matches!(client.stall, Some(Stall::Answers | Stall::Room | Stall::Peers))
-            && client.blocked.is_none();
-        let paused = is_held || !has_room;
+        let paused = client.is_stopped() || !has_room;
         if paused != client.paused {
             client.paused = paused;
             self.backend.pause(conn, paused);

@@ -148,7 +148,10 @@ impl Run for Server {
         let shards = shard_count(&self.config);
         files_limit::fit(&mut self.config, shards);
         let now_us = OsClock.unix_us();
-        let process = Process::new(self.config.clone(), shards, self.kind.name(), now_us);
+        let mut process = Process::new(self.config.clone(), shards, self.kind.name(), now_us);
+        if let Some(path) = self.config.nodes_file() {
+            process.cluster.keep_in(path, &self.config)?;
+        }
         let process = Arc::new(process);
         let fabric = Fabric::<B::Socket, B::Waker>::new(shards);
         watch_signals(&process).map_err(|error| fail(&format!("Can't watch signals: {error}")))?;

@@ -7,6 +7,7 @@ use netback::{Close, ConnId, FileOp};
 
 use crate::blocking::{Pause, Waits};
 use crate::clock;
+use crate::cluster::AwaitSaved;
 use crate::config::{Config, OutputLimit};
 use crate::conn::{Client, Clients, SharedBytes};
 use crate::cron::Rates;
@@ -15,7 +16,7 @@ use crate::keyspace::ShardSet;
 use crate::notify::Classes;
 use crate::process::Process;
 use crate::pubsub::Subscriptions;
-use crate::replace_file::ReplaceFile;
+use crate::replace_file::{Owner, ReplaceFile};
 use crate::resp::{Limits, Reply};
 use crate::stats::Stats;
 use crate::tracking::TrackingState;
@@ -121,9 +122,11 @@ pub struct ShardState {
     pub wake: ShardSet,
     /// Requests under way, by shard; in our own place those that wait for files.
     pub under_way: Vec<usize>,
-    /// Files that clients wait for, with the first operation of each, to be started at the end of
-    /// the tick.
-    pub file_jobs: Vec<(ConnId, ReplaceFile, FileOp)>,
+    /// Files to be replaced, with the first operation of each, to be started at the end of the
+    /// tick.
+    pub file_jobs: Vec<(Owner, ReplaceFile, FileOp)>,
+    /// Clients that wait for the cluster's file.
+    pub await_saved: Vec<AwaitSaved>,
     /// Effects at hand, empty between units of work.
     pub effects: Vec<u8>,
     /// Log position up to which all is durable; replies with later marks wait.
@@ -168,6 +171,7 @@ impl ShardState {
             wake: ShardSet::default(),
             under_way: vec![0; shards],
             file_jobs: Vec::new(),
+            await_saved: Vec::new(),
             effects: Vec::new(),
             durable_position: u64::MAX,
             random: seed | 1,

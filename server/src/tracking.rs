@@ -5,7 +5,9 @@
 //! named a prefix hear of the keys that changed under it. A message goes to the client's own
 //! connection (RESP3) or to another one that it names (REDIRECT), which may be on any shard.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod tracked;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
@@ -20,6 +22,9 @@ use crate::named::NamedClients;
 use crate::pubsub::Kind;
 use crate::resp::{Protocol, Reply};
 use crate::state::ShardState;
+
+pub use tracked::Tracked;
+use tracked::{Reader, Readers};
 
 /// Where subscribers in RESP2 listen for invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -52,59 +57,6 @@ impl Tracking {
     /// Whether what the client reads now is remembered.
     pub fn remembers(&self) -> bool {
         !self.broadcast && if self.opt_in { self.caching } else { !(self.opt_out && self.caching) }
-    }
-}
-
-/// A client that has read a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reader {
-    home: u16,
-    conn: ConnId,
-    id: u64,
-}
-
-/// Who has read which keys of a share, in whatever database.
-#[derive(Debug, Default)]
-pub struct Tracked {
-    keys: HashMap<Box<[u8]>, Vec<Reader>>,
-    /// Pairs of a key and a reader.
-    items: usize,
-}
-
-impl Tracked {
-    /// Whether nothing is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// Keys remembered.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Pairs of a key and a reader.
-    pub fn items(&self) -> usize {
-        self.items
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    fn add(&mut self, key: &[u8], reader: Reader) {
-        match self.keys.get_mut(key) {
-            Some(readers) if readers.contains(&reader) => return,
-            Some(readers) => readers.push(reader),
-            None => drop(self.keys.insert(key.into(), vec![reader])),
-        }
-        self.items += 1;
-    }
-
-    fn take(&mut self, key: &[u8]) -> Vec<Reader> {
-        let readers = self.keys.remove(key).unwrap_or_default();
-        self.items -= readers.len();
-        readers
     }
 }
 
@@ -238,26 +190,38 @@ impl ShardState {
 
     /// Takes note of a change of a key.
     pub(crate) fn key_changed(&mut self, share: &mut Share, key: &[u8]) {
-        if !share.tracked.is_empty() {
-            let readers = share.tracked.take(key);
-            self.invalidate(readers, key, self.tracking.author);
+        if !share.tracked.is_empty()
+            && let Some(readers) = share.tracked.take(key)
+        {
+            self.invalidate(&readers, key, self.tracking.author);
         }
         if !self.process.prefixes.is_empty() {
             self.tracking.changed.push((key.into(), self.tracking.author));
         }
     }
 
-    fn invalidate(&mut self, readers: Vec<Reader>, key: &[u8], author: Author) {
-        if readers.is_empty() {
-            return;
-        }
+    fn invalidate(&mut self, readers: &Readers, key: &[u8], author: Author) {
         let keys: Arc<[Box<[u8]>]> = Arc::new([Box::from(key)]);
-        for Reader { home, conn, id } in readers {
+        for Reader { home, conn, id } in readers.iter() {
             let keys = Some(Arc::clone(&keys));
             let invalidation =
                 Invalidation { conn, id, keys, author, is_broadcast: false, is_redirected: false };
             self.send_invalidation(usize::from(home), invalidation);
         }
+    }
+
+    /// Forgets keys of a share that are more than `tracking-table-max-keys`, but so many at a time. Who
+    /// is told of a change too many reads the key again.
+    pub(crate) fn trim_tracked(&mut self, share: &mut Share, keys_max: usize) {
+        let max = self.hot.tracked_keys_max;
+        for _ in 0..keys_max {
+            if max == 0 || share.tracked.len() <= max {
+                break;
+            }
+            let Some((key, readers)) = share.tracked.take_any(self.random()) else { break };
+            self.invalidate(&readers, &key, None);
+        }
+        share.update_listening();
     }
 
     fn send_invalidation(&mut self, home: usize, invalidation: Invalidation) {
@@ -461,6 +425,10 @@ fn message_form(invalidation: &Invalidation) -> Vec<u8> {
     reply.into_bytes()
 }
 
+/// Keys that are forgotten at most when one is added: more than one, so that a smaller
+/// `tracking-table-max-keys` is reached, yet without a halt.
+const TRIMMED_AT_READ: usize = 4;
+
 /// Remembers that a client has read the keys of its command.
 #[cold]
 pub(crate) fn remember_keys(ctx: &mut CommandCtx<'_>) {
@@ -469,38 +437,18 @@ pub(crate) fn remember_keys(ctx: &mut CommandCtx<'_>) {
         conn: ctx.client.conn,
         id: ctx.client.id,
     };
-    let max = ctx.shard.hot.tracked_keys_max;
     for index in key_indexes(ctx.entry.command, ctx.args) {
         let key = ctx.keyspace.key(ctx.args.get(index));
         let share = ctx.keyspace.share_of(&key);
-        share.tracked.add(key.bytes, reader);
-        while max > 0 && share.tracked.len() > max {
-            // Who is told of a change too many reads the key again.
-            let Some(victim) = share.tracked.keys.keys().next().cloned() else { break };
-            let readers = share.tracked.take(&victim);
-            ctx.shard.invalidate(readers, &victim, None);
-        }
-        share.update_listening();
+        let process = &ctx.shard.process;
+        share.tracked.add(key.bytes, reader, |id| process.home_of(id).is_some());
+        ctx.shard.trim_tracked(share, TRIMMED_AT_READ);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reader_is_told_once_of_each_key() {
-        let mut tracked = Tracked::default();
-        let reader = |id| Reader { home: 0, conn: ConnId { index: 1, generation: 1 }, id };
-        tracked.add(b"a", reader(1));
-        tracked.add(b"a", reader(1));
-        tracked.add(b"a", reader(2));
-        tracked.add(b"b", reader(1));
-        assert_eq!((tracked.len(), tracked.items()), (2, 3));
-        assert_eq!(tracked.take(b"a"), [reader(1), reader(2)]);
-        assert_eq!(tracked.take(b"a"), []);
-        assert_eq!((tracked.len(), tracked.items()), (1, 1));
-    }
 
     #[test]
     fn what_is_remembered_depends_on_the_mode() {

@@ -48,6 +48,20 @@ fn no_marks_of_unfinished_work() {
     }
 }
 
+/// The order in a hash map of the standard library differs from run to run, which would break the
+/// replay of a simulation.
+#[test]
+fn what_is_simulated_has_one_order() {
+    let word = ["Hash", "Map"].concat();
+    for (path, text) in files(&[".rs"]) {
+        let name = path.strip_prefix(root()).expect("a path of the tree").display().to_string();
+        let is_simulated = ["engine/src/", "netback/src/", "server/src/"]
+            .iter()
+            .any(|folder| name.starts_with(folder) && !name.ends_with("tests.rs"));
+        assert!(!is_simulated || !text.contains(&word), "{name}");
+    }
+}
+
 #[test]
 fn unsafe_code_stays_behind_its_fences() {
     let fences = [

@@ -98,6 +98,11 @@ impl KeptArgs {
         Args::new(&self.wire, &self.ranges)
     }
 
+    /// Bytes of memory beside the value itself.
+    pub fn memory_bytes(&self) -> usize {
+        self.wire.capacity() + self.ranges.capacity() * size_of::<ArgRange>()
+    }
+
     /// The request in RESP form.
     pub fn wire(&self) -> &[u8] {
         &self.wire

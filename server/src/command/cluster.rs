@@ -10,6 +10,7 @@ use super::error::{CommandError, NOT_AN_INTEGER, SYNTAX};
 use super::spec::{Command, Group, Handler, flag};
 use crate::clock;
 use crate::cluster::Endpoint;
+use crate::cluster::nodes_file::write_ranges;
 use crate::conn::Client;
 use crate::input::Needs;
 use crate::keyspace::{SlotStats, shard_of};
@@ -132,6 +133,12 @@ const CLUSTER: &[Command] = &[
         "O(N) where N is the total number of Cluster nodes",
         "Describes the nodes, one a line.",
     ),
+    row("saveconfig", 2, OPERATOR, saveconfig).docs(
+        GROUP,
+        "3.0.0",
+        "O(1)",
+        "Writes the nodes and their hash slots to the cluster's file.",
+    ),
     row("shards", 2, ANY_TIME, shards).tips(VARYING).docs(
         GROUP,
         "7.0.0",
@@ -189,6 +196,8 @@ const HELP: &[&str] = &[
     "    Delete slots information which are between <start-slot> and <end-slot> from current node.",
     "FLUSHSLOTS",
     "    Delete current node own slots information.",
+    "SAVECONFIG",
+    "    Force saving cluster configuration on disk.",
     "LINKS",
     "    Return information about all network links between this node and its peers.",
     "    Output format is an array where each array element is a map containing attributes of a link",
@@ -289,7 +298,7 @@ fn info(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let assigned = cluster.assigned_len();
     let state = if cluster.is_up(&ctx.shard.config) { "ok" } else { "fail" };
     let size = if assigned > 0 { cluster.nodes() } else { 0 };
-    let epoch = if cluster.per_shard { cluster.nodes() } else { 0 };
+    let epoch = cluster.current_epoch();
     let text = format!(
         "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{assigned}\
          \r\ncluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\n\
@@ -297,7 +306,7 @@ fn info(ctx: &mut CommandCtx<'_>) -> CommandResult {
          cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n\
          total_cluster_links_buffer_limit_exceeded:0\r\n",
         cluster.nodes(),
-        if cluster.per_shard { own_node(ctx) + 1 } else { 0 },
+        cluster.epoch_of(own_node(ctx)),
     );
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
@@ -312,16 +321,11 @@ fn nodes(ctx: &mut CommandCtx<'_>) -> CommandResult {
         let Endpoint { ip, port, bus_port, hostname } = Endpoint::of(node, ctx.shard, ctx.client);
         let hostname = if hostname.is_empty() { hostname } else { format!(",{hostname}") };
         let flags = if node == own { "myself,master" } else { "master" };
-        let epoch = if cluster.per_shard { node + 1 } else { 0 };
+        let epoch = cluster.epoch_of(node);
         let id = &cluster.node_ids[node];
         let _ =
             write!(text, "{id} {ip}:{port}@{bus_port}{hostname} {flags} - 0 0 {epoch} connected");
-        for (first, last) in cluster.ranges(node) {
-            let _ = match first == last {
-                true => write!(text, " {first}"),
-                false => write!(text, " {first}-{last}"),
-            };
-        }
+        write_ranges(&cluster.ranges(node), &mut text);
         text.push('\n');
     }
     ctx.reply.verbatim(b"txt", text.as_bytes());
@@ -444,7 +448,7 @@ fn assign(
     for slot in (0..HASH_SLOTS).filter(|slot| seen[*slot]) {
         cluster.assign(slot as u16, on);
     }
-    ctx.reply.ok();
+    ctx.ok_when_saved();
     Ok(())
 }
 
@@ -506,7 +510,13 @@ fn flushslots(ctx: &mut CommandCtx<'_>) -> CommandResult {
         return Err(FIXED);
     }
     (0..HASH_SLOTS).for_each(|slot| cluster.assign(slot as u16, false));
-    ctx.reply.ok();
+    ctx.ok_when_saved();
+    Ok(())
+}
+
+fn saveconfig(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    enabled(ctx)?;
+    ctx.ok_when_saved();
     Ok(())
 }
 

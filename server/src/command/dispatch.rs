@@ -13,7 +13,7 @@ use crate::blocking::Blocked;
 use crate::clock;
 use crate::conn::{Client, ReplyMode, Waiting};
 use crate::keyspace::Keyspace;
-use crate::replace_file::{Make, ReplaceFile};
+use crate::replace_file::{Make, Owner, ReplaceFile};
 use crate::resp::Reply;
 use crate::slowlog::Slow;
 use crate::state::ShardState;
@@ -85,6 +85,13 @@ impl<'a> CommandCtx<'a> {
     /// Replaces a file's text in the background. The client's next request waits for the answer,
     /// which tells the outcome; the handler writes none.
     pub fn answer_after_file(&mut self, path: PathBuf, make: Make) {
+        self.await_file();
+        let (job, op) = ReplaceFile::start(path, self.client.id, make);
+        self.shard.file_jobs.push((Owner::Client(self.client.conn), job, op));
+    }
+
+    /// Has the client's next request wait for an answer that this shard will have.
+    pub(crate) fn await_file(&mut self) {
         let (index, silent) = (self.shard.index, self.client.reply_mode != ReplyMode::On);
         self.client.waiting.push_back(Waiting::Remote {
             shard: index as u16,
@@ -93,8 +100,6 @@ impl<'a> CommandCtx<'a> {
             silent,
         });
         self.shard.under_way[index] += 1;
-        let (job, op) = ReplaceFile::start(path, self.client.id, make);
-        self.shard.file_jobs.push((self.client.conn, job, op));
     }
 
     /// Blocks the client; the handler writes no reply then.

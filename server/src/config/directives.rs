@@ -102,6 +102,7 @@ pub const ACTED_ON: &[&str] = &[
     "cluster-announce-hostname",
     "cluster-announce-ip",
     "cluster-announce-port",
+    "cluster-config-file",
     "cluster-enabled",
     "cluster-forward",
     "cluster-port",

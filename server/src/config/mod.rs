@@ -73,6 +73,8 @@ pub struct Config {
     values: Vec<Vec<u8>>,
     /// The file that the configuration came from.
     pub file: Option<std::path::PathBuf>,
+    /// `cluster-config-file` was set, be it to its default.
+    has_nodes_file: bool,
     /// Commands with other names than their own, in lower case; an empty one takes the command
     /// away.
     pub renamed_commands: Vec<(String, String)>,
@@ -196,6 +198,14 @@ impl Config {
     /// Whether each shard listens at a port of its own (`port-mode per-shard`).
     pub fn is_port_per_shard(&self) -> bool {
         self.value("port-mode") == "per-shard"
+    }
+
+    /// The file that keeps the nodes of the cluster over restarts. With `port-mode per-shard` alone
+    /// there is one only if it was asked for.
+    pub fn nodes_file(&self) -> Option<std::path::PathBuf> {
+        let is_asked_for = self.is_port_per_shard() && self.has_nodes_file;
+        let is_kept = self.is_yes("cluster-enabled") || is_asked_for;
+        is_kept.then(|| self.value("cluster-config-file").into())
     }
 
     /// Whether `pipeline-order` is `relaxed`.

@@ -178,6 +178,7 @@ impl Loader<'_> {
             self.has_saves = true;
         }
         self.config.values[index] = value;
+        self.config.has_nodes_file |= DIRECTIVES[index].name == "cluster-config-file";
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use server::resp::inline;
 use socket2::SockRef;
 
 mod lists;
+mod nodes_file;
 mod osmia;
 mod redis_rs;
 
@@ -402,30 +403,31 @@ fn subscribers_on_all_shards_hear_all_in_order_and_slow_ones_are_cut() {
     }
 }
 
-#[test]
-fn messages_to_a_shard_that_is_busy_do_not_pile_up() {
-    const MESSAGES: usize = 4_000;
-    let payload = "x".repeat(64 * 1024);
+/// Sends requests of 64 KiB from a client of one shard while that of another client sleeps, and looks at
+/// the memory. All messages for the other client, which may be slow, and all replies must arrive.
+fn press_on_a_busy_shard(hello: &str, request: &[Vec<u8>], reply_len: usize, message_len: usize) {
+    const REQUESTS: usize = 4_000;
     for backend in backends() {
         let options = ["--shards", "2", "--enable-debug-command", "yes"];
-        let osmia = Osmia::start(&[options.as_slice(), backend.as_slice()].concat());
-        let mut subscriber = osmia.connect();
-        subscriber.write_all(b"HELLO 3\r\nSUBSCRIBE news\r\n").expect("requests");
+        let unlimited = ["--client-output-buffer-limit", "pubsub", "0", "0", "0"];
+        let osmia = Osmia::start(&[&options[..], &unlimited, &backend].concat());
+        let mut sleeper = osmia.connect();
+        sleeper.write_all(hello.as_bytes()).expect("requests");
         std::thread::sleep(Duration::from_millis(100));
         // The next connection goes to the other shard.
-        let mut publisher = osmia.connect();
-        publisher.write_all(b"PING\r\n").expect("a request");
-        publisher.read_exact(&mut [0; 7]).expect("its reply");
-        subscriber.write_all(b"DEBUG SLEEP 1.5\r\n").expect("a request");
+        let mut sender = osmia.connect();
+        sender.write_all(b"PING\r\n").expect("a request");
+        sender.read_exact(&mut [0; 7]).expect("its reply");
+        sleeper.write_all(b"DEBUG SLEEP 1.5\r\n").expect("a request");
         std::thread::sleep(Duration::from_millis(100));
-        let request = encode(&[b"PUBLISH".to_vec(), b"news".to_vec(), payload.clone().into()]);
+        let request = encode(request);
         let writer = std::thread::spawn(move || {
-            let mut replies = publisher.try_clone().expect("a second handle");
+            let mut replies = sender.try_clone().expect("a second handle");
             let reader = std::thread::spawn(move || {
-                replies.read_exact(&mut vec![0; 4 * MESSAGES]).expect("all counts");
+                replies.read_exact(&mut vec![0; reply_len * REQUESTS]).expect("all replies");
             });
-            (0..MESSAGES).for_each(|_| publisher.write_all(&request).expect("a request"));
-            reader.join().expect("the counts");
+            (0..REQUESTS).for_each(|_| sender.write_all(&request).expect("a request"));
+            reader.join().expect("the replies");
         });
         let mut rss_mib = 0;
         for _ in 0..24 {
@@ -435,13 +437,29 @@ fn messages_to_a_shard_that_is_busy_do_not_pile_up() {
         assert!(rss_mib < 160, "{backend:?}: {rss_mib} MiB");
         let mut heard = vec![0; 1 << 20];
         let mut len = 0;
-        while len < MESSAGES * (payload.len() + 30) {
-            let read = subscriber.read(&mut heard).expect("messages");
-            assert!(read > 0, "{backend:?}: the subscriber was cut");
+        while len < REQUESTS * message_len {
+            let read = sleeper.read(&mut heard).expect("messages");
+            assert!(read > 0, "{backend:?}: the client was cut");
             len += read;
         }
-        writer.join().expect("the publisher");
+        writer.join().expect("the sender");
     }
+}
+
+#[test]
+fn messages_to_a_shard_that_is_busy_do_not_pile_up() {
+    let payload = vec![b'x'; 64 * 1024];
+    let len = payload.len() + 30;
+    let request = [b"PUBLISH".to_vec(), b"news".to_vec(), payload];
+    press_on_a_busy_shard("HELLO 3\r\nSUBSCRIBE news\r\n", &request, b":1\r\n".len(), len);
+}
+
+#[test]
+fn requests_of_a_client_that_waits_for_another_shard_do_not_pile_up() {
+    // The slot of this key is the first shard's, which is busy.
+    let request = [b"SET".to_vec(), b"bar".to_vec(), vec![b'x'; 64 * 1024]];
+    assert!(engine::hash_slot(b"bar") < 8192);
+    press_on_a_busy_shard("PING\r\n", &request, b"+OK\r\n".len(), 0);
 }
 
 /// Reads a reply that is one bulk string.

@@ -152,9 +152,10 @@ fn wire_len(args: Args<'_>) -> usize {
 fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
     let seconds_since = |then_ms: u64| now_ms.saturating_sub(then_ms) / 1000;
     let (query, capacity) =
-        client.query.as_ref().map_or((0, 0), |query| (query.bytes.len(), query.bytes.capacity()));
+        client.query.as_ref().map_or((0, 0), |query| (query.len(), query.capacity()));
     let replies = &client.replies.bytes;
-    let output_len = client.output_len();
+    let (output_len, (list_len, list_bytes)) = (client.output_len(), client.output_list());
+    let memory = client.memory_bytes() + client.replies.shared_len() + request.args_len;
     // The command at hand is counted when it has run.
     let running = u64::from(request.wire_len > 0);
     let mut head = String::new();
@@ -183,12 +184,12 @@ fn line(client: &Client, request: &Request, now_ms: u64, text: &mut Vec<u8>) {
         query + request.wire_len,
         capacity - query,
         request.args_len,
-        client.multi.as_ref().map_or(0, |multi| multi.bytes),
+        client.multi.as_ref().map_or(0, |multi| multi.memory_bytes()),
         replies.capacity(),
         replies.capacity(),
-        client.sending_buffers,
-        client.sending_bytes,
-        client.memory_bytes() + request.args_len,
+        list_len,
+        list_bytes,
+        memory,
         if output_len > 0 && request.wire_len == 0 { "rw" } else { "r" },
         client.last_command.map_or("NULL", |entry| entry.name.as_str()),
         super::tracking::redirection(client),
