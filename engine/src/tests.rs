@@ -8,7 +8,7 @@ mod model;
 mod set;
 mod upkeep;
 
-use crate::{Key, Options, Partition, SetExpire, SetOptions};
+use crate::{Effect, Key, Options, Partition, SetExpire, SetOptions};
 
 pub(crate) const NOW_MS: u64 = 1_764_550_000_000;
 
@@ -38,4 +38,27 @@ pub(crate) fn get(partition: &mut Partition, db: usize, name: &[u8]) -> Option<V
 
 pub(crate) fn maintain_all(partition: &mut Partition) {
     while partition.maintain(&mut || true).work_left {}
+}
+
+/// Checks that the effects so far make the same keys in another partition, and that a flush frees
+/// everything.
+pub(crate) fn check_replay_and_flush(mut partition: Partition) {
+    let mut other = Partition::new(&Options::default(), NOW_MS).unwrap();
+    other.limits = partition.limits;
+    let mut rest = partition.effect_log();
+    while !rest.is_empty() {
+        let (effect, after) = Effect::decode(rest).unwrap();
+        other.apply(&effect).unwrap();
+        rest = after;
+    }
+    other.set_now(partition.now_ms());
+    for partition in [&mut partition, &mut other] {
+        maintain_all(partition);
+    }
+    other.validate();
+    assert_eq!(other.digest(0), partition.digest(0));
+    partition.flush_all();
+    maintain_all(&mut partition);
+    partition.validate();
+    assert_eq!(partition.memory().blocks, 0, "everything was freed");
 }

@@ -13,6 +13,7 @@
 //! the nodes.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use encodings::listpack::{self, Element, Listpack};
 
@@ -25,8 +26,6 @@ use crate::slab::{BLOCK_BYTES_MAX, BlockRef, Slabs};
 const USED_BYTES: usize = 2;
 /// Bytes of elements that a node holds at most, unless it is a single one.
 const NODE_MAX: usize = BLOCK_BYTES_MAX - USED_BYTES;
-/// A node that is shorter looks whether it fits into a neighbour.
-const NODE_SMALL: usize = NODE_MAX / 4;
 
 /// A node: where its elements are, and how many.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +38,15 @@ struct Node {
 enum Place {
     Block(BlockRef),
     Large(u32),
+}
+
+impl Node {
+    fn elements<'a>(&self, heap: &'a Heap) -> &'a [u8] {
+        match self.place {
+            Place::Block(block) => elements(&heap.slabs, block),
+            Place::Large(index) => heap.larges.bytes(index),
+        }
+    }
 }
 
 /// See the top of the file.
@@ -101,10 +109,7 @@ impl Chain {
     }
 
     fn elements<'a>(&self, heap: &'a Heap, node: usize) -> &'a [u8] {
-        match self.nodes[node].place {
-            Place::Block(block) => elements(&heap.slabs, block),
-            Place::Large(index) => heap.larges.bytes(index),
-        }
+        self.nodes[node].elements(heap)
     }
 
     /// A chain of elements that are packed without back lengths.
@@ -168,11 +173,16 @@ impl Chain {
         self.nodes.insert(at, node);
     }
 
+    fn remove_nodes(&mut self, heap: &mut Heap, nodes: Range<usize>) {
+        for node in self.nodes.drain(nodes) {
+            self.len -= node.count as usize;
+            self.bytes -= node.elements(heap).len();
+            free(&mut heap.slabs, &mut heap.larges, node);
+        }
+    }
+
     fn remove_node(&mut self, heap: &mut Heap, at: usize) {
-        self.bytes -= self.elements(heap, at).len();
-        let node = self.nodes.remove(at).expect("the node is there");
-        self.len -= node.count as usize;
-        free(&mut heap.slabs, &mut heap.larges, node);
+        self.remove_nodes(heap, at..at + 1);
     }
 
     fn clear(&mut self, heap: &mut Heap) {
@@ -288,13 +298,13 @@ impl Chain {
         (at < self.nodes.len()).then(|| self.elements(heap, at))
     }
 
-    /// Puts what `push` appends in the place of `gone` elements from an index on, all of one node.
+    /// Puts an element in the place of `gone` elements, none or one, at an index.
     pub(crate) fn splice(
         &mut self,
         heap: &mut Heap,
         index: usize,
         gone: usize,
-        new: Option<Element<'_>>,
+        element: Element<'_>,
     ) -> Result<(), OutOfMemory> {
         // An element behind the last one belongs to the last node.
         let (at, within) = if index == self.len {
@@ -304,20 +314,22 @@ impl Chain {
             self.locate(index)
         };
         let old = self.elements(heap, at);
-        let list = Listpack::<true>::new(old);
-        let count = self.nodes[at].count as usize;
-        let start = list.seek(within, count);
-        let end = list.seek(within + gone, count);
-        let mut bytes = Vec::with_capacity(old.len() + 16);
+        let (start, end) = self.range(heap, at, within..within + gone);
+        let mut bytes = Vec::with_capacity(old.len() + element.stored_len::<true>());
         bytes.extend_from_slice(&old[..start]);
-        if let Some(element) = new {
-            listpack::push::<true>(&mut bytes, element);
-        }
+        listpack::push::<true>(&mut bytes, element);
         bytes.extend_from_slice(&old[end..]);
         self.rewrite(heap, at, &bytes)
     }
 
-    /// Gives a node other elements: none, some, or more than a node holds.
+    /// Where elements of a node start and end.
+    fn range(&self, heap: &Heap, at: usize, elements: Range<usize>) -> (usize, usize) {
+        let list = Listpack::<true>::new(self.elements(heap, at));
+        let count = self.nodes[at].count as usize;
+        (list.seek(elements.start, count), list.seek(elements.end, count))
+    }
+
+    /// Gives a node other elements: some, or more than a node holds.
     fn rewrite(&mut self, heap: &mut Heap, at: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let mut fresh = Vec::new();
         let mut rest = bytes;
@@ -345,52 +357,126 @@ impl Chain {
             self.add(at + offset, node, len);
         }
         if pieces == 1 {
-            self.join(heap, at);
+            self.join_around(heap, at);
         }
         Ok(())
     }
 
-    /// Joins a small node with the next one, or the one before.
-    fn join(&mut self, heap: &mut Heap, at: usize) {
-        let len = self.elements(heap, at).len();
-        if len > NODE_SMALL {
+    /// Gives a node fewer elements than it has, or none. Needs no memory.
+    fn shrink(&mut self, heap: &mut Heap, at: usize, bytes: &[u8], count: usize) {
+        let Node { place: Place::Block(block), count: before } = self.nodes[at] else {
+            debug_assert_eq!(count, 0, "what is too large for a block is a single element");
+            return self.remove_node(heap, at);
+        };
+        if count == 0 {
+            return self.remove_node(heap, at);
+        }
+        self.bytes -= elements(&heap.slabs, block).len() - bytes.len();
+        self.len -= before as usize - count;
+        if let Ok(node) = self.new_node(heap, bytes, count, USED_BYTES + bytes.len()) {
+            heap.slabs.free(block);
+            self.nodes[at] = node;
             return;
         }
-        let pair = [(at, at + 1), (at.wrapping_sub(1), at)].into_iter().find(|&(a, b)| {
-            b < self.nodes.len()
-                && a < b
-                && self.elements(heap, a).len() + self.elements(heap, b).len() <= NODE_MAX / 2
-        });
-        let Some((a, b)) = pair else { return };
-        let joined = [self.elements(heap, a), self.elements(heap, b)].concat();
-        let count = (self.nodes[a].count + self.nodes[b].count) as usize;
+        // Without memory for a smaller block they stay in this one.
+        let target = heap.slabs.block_mut(block);
+        set_used(target, bytes.len());
+        target[USED_BYTES..USED_BYTES + bytes.len()].copy_from_slice(bytes);
+        self.nodes[at].count = count as u32;
+    }
+
+    /// Joins a node with the next one if both fill half a node at most; true once they are one.
+    fn join(&mut self, heap: &mut Heap, at: usize) -> bool {
+        let (Some(first), Some(second)) = (self.node(heap, at), self.node(heap, at + 1)) else {
+            return false;
+        };
+        if first.len() + second.len() > NODE_MAX / 2 {
+            return false;
+        }
+        let joined = [first, second].concat();
+        let count = (self.nodes[at].count + self.nodes[at + 1].count) as usize;
         // Without memory both stay as they are.
-        if let Ok(node) = self.new_node(heap, &joined, count, USED_BYTES + joined.len()) {
-            self.remove_node(heap, b);
-            self.remove_node(heap, a);
-            self.add(a, node, joined.len());
+        let made = self.new_node(heap, &joined, count, USED_BYTES + joined.len());
+        made.is_ok_and(|node| {
+            self.remove_node(heap, at + 1);
+            self.remove_node(heap, at);
+            self.add(at, node, joined.len());
+            true
+        })
+    }
+
+    /// Joins a node with the next one, or else with the one before.
+    fn join_around(&mut self, heap: &mut Heap, at: usize) {
+        if !self.join(heap, at) && at > 0 {
+            self.join(heap, at - 1);
         }
     }
 
-    /// Takes elements away, a node at a time.
-    pub(crate) fn remove(
+    /// Takes elements away, all of them there. Needs no memory.
+    pub(crate) fn remove(&mut self, heap: &mut Heap, index: usize, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let (mut at, within) = self.locate(index);
+        let here = self.nodes[at].count as usize - within;
+        let mut left = count;
+        if within > 0 || left < here {
+            self.cut(heap, at, within..within + here.min(left));
+            left -= here.min(left);
+            at += 1;
+        }
+        let whole = at..self.nodes.len();
+        let whole = self.nodes.range(whole).take_while(|node| {
+            let goes = left >= node.count as usize;
+            left -= if goes { node.count as usize } else { 0 };
+            goes
+        });
+        let end = at + whole.count();
+        self.remove_nodes(heap, at..end);
+        if left > 0 {
+            self.cut(heap, at, 0..left);
+        }
+        // The nodes on both sides of what went have become shorter.
+        self.join_around(heap, at);
+        if at > 0 {
+            self.join_around(heap, at - 1);
+        }
+    }
+
+    /// Takes some elements of a node away, but not all.
+    fn cut(&mut self, heap: &mut Heap, at: usize, gone: Range<usize>) {
+        let count = self.nodes[at].count as usize - gone.len();
+        let (start, end) = self.range(heap, at, gone);
+        let old = self.elements(heap, at);
+        let bytes = [&old[..start], &old[end..]].concat();
+        self.shrink(heap, at, &bytes, count);
+    }
+
+    /// Takes elements away that are equal to one: not the first `spare` of them, and `most` at most.
+    /// Needs no memory.
+    pub(crate) fn remove_equal(
         &mut self,
         heap: &mut Heap,
-        index: usize,
-        count: usize,
-    ) -> Result<(), OutOfMemory> {
-        let mut left = count;
-        while left > 0 {
-            let (at, within) = self.locate(index);
-            let here = self.nodes[at].count as usize - within;
-            if within == 0 && here <= left {
-                self.remove_node(heap, at);
-            } else {
-                self.splice(heap, index, here.min(left), None)?;
+        element: Element<'_>,
+        mut spare: usize,
+        mut most: usize,
+    ) {
+        let mut at = 0;
+        while most > 0
+            && let Some(bytes) = self.node(heap, at)
+        {
+            if let Some((kept, gone)) = without::<true>(bytes, element, &mut spare, most) {
+                most -= gone;
+                let count = self.nodes[at].count as usize - gone;
+                self.shrink(heap, at, &kept, count);
+                let is_gone = count == 0;
+                // What stands before has been looked at; it may join that, but nothing after it.
+                if is_gone || at > 0 && self.join(heap, at - 1) {
+                    continue;
+                }
             }
-            left -= here.min(left);
+            at += 1;
         }
-        Ok(())
     }
 
     /// Frees a bounded piece; false once nothing is left.
@@ -450,6 +536,35 @@ fn half(bytes: &[u8]) -> (usize, usize) {
         (at, count) = (next, count + 1);
     }
     (at, count)
+}
+
+/// What is left of packed elements without those that are equal to one, after the first `spare` of
+/// them and `most` at most; and how many went, `None` without any.
+pub(super) fn without<const BACK: bool>(
+    bytes: &[u8],
+    element: Element<'_>,
+    spare: &mut usize,
+    most: usize,
+) -> Option<(Vec<u8>, usize)> {
+    let list = Listpack::<BACK>::new(bytes);
+    let (mut kept, mut from, mut gone) = (Vec::new(), 0, 0);
+    for (at, _) in list.iter().filter(|(_, other)| *other == element) {
+        if *spare > 0 {
+            *spare -= 1;
+            continue;
+        }
+        kept.extend_from_slice(&bytes[from..at]);
+        from = list.skip(at);
+        gone += 1;
+        if gone == most {
+            break;
+        }
+    }
+    if gone == 0 {
+        return None;
+    }
+    kept.extend_from_slice(&bytes[from..]);
+    Some((kept, gone))
 }
 
 fn free(slabs: &mut Slabs, larges: &mut Larges, node: Node) {

@@ -14,11 +14,13 @@
 
 mod chain;
 
-pub(crate) use chain::Chain;
+use std::ops::Range;
 
+pub(crate) use chain::Chain;
 use encodings::listpack::{self, Element, Listpack, REDIS_OVERHEAD};
 use smallvec::SmallVec;
 
+use self::chain::without;
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType};
 use crate::collection::Limits;
@@ -27,7 +29,7 @@ use crate::error::{OpError, OutOfMemory};
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
 use crate::partition::{Look, Partition};
-use crate::slab::BlockRef;
+use crate::slab::{BLOCK_BYTES_MAX, BlockRef};
 use crate::store::fits_inline;
 use crate::string::StringValue;
 use crate::table::Entry;
@@ -230,6 +232,11 @@ impl<'a> Iterator for ListIterBack<'a> {
     }
 }
 
+/// Bytes from which on a packed draft becomes a chain at once, so that pushing many elements at the
+/// head does not move what is there again and again. What ends in a block never gets there: it is
+/// twice a block, as an element that moves may be there twice for a moment.
+const PACKED_DRAFT_MAX: usize = 2 * BLOCK_BYTES_MAX;
+
 /// A list that is being changed.
 enum Draft {
     /// The count in front of the bytes is right once they are stored.
@@ -269,20 +276,6 @@ impl Draft {
         }
     }
 
-    /// The chain, which a packed list becomes.
-    fn chain(&mut self, heap: &mut Heap) -> Result<&mut Chain, OutOfMemory> {
-        if let Draft::Packed { bytes, is_quicklist, .. } = self {
-            let mut chain = Chain::build(heap, &bytes[COUNT_BYTES..])?;
-            chain.is_quicklist = *is_quicklist;
-            *self = Draft::New(chain);
-        }
-        Ok(match self {
-            Draft::Chain(big, _) => big.chain_mut(),
-            Draft::New(chain) => chain,
-            Draft::Packed { .. } => unreachable!("it has become a chain"),
-        })
-    }
-
     /// Tells Redis's word for it apart before so much is added.
     fn will_grow(&mut self, limit: ListLimit, bytes: usize, count: usize) {
         if *self.is_quicklist() {
@@ -307,59 +300,101 @@ impl Draft {
         }
     }
 
-    fn push(&mut self, heap: &mut Heap, end: End, element: &[u8]) -> Result<(), OutOfMemory> {
-        let element = Element::parse(element);
-        match self {
-            Draft::Packed { bytes, count, .. } => {
-                *count += 1;
-                let at = if end == End::Head { COUNT_BYTES } else { bytes.len() };
-                let before = bytes.len();
-                listpack::push::<false>(bytes, element);
-                let added = bytes.len() - before;
-                bytes[at..].rotate_right(added);
-                Ok(())
+    /// Adds elements at an end, one after another: all of them, or none.
+    fn push<'p>(
+        &mut self,
+        heap: &mut Heap,
+        end: End,
+        elements: impl Iterator<Item = &'p [u8]>,
+    ) -> Result<(), OutOfMemory> {
+        for (pushed, element) in elements.map(Element::parse).enumerate() {
+            if let Draft::Packed { bytes, is_quicklist, .. } = self
+                && bytes.len() > PACKED_DRAFT_MAX
+            {
+                let mut chain = Chain::build(heap, &bytes[COUNT_BYTES..])?;
+                chain.is_quicklist = *is_quicklist;
+                *self = Draft::New(chain);
             }
-            _ => self.chain(heap)?.push(heap, end, element),
+            match self {
+                Draft::Packed { bytes, count, .. } => {
+                    *count += 1;
+                    let before = bytes.len();
+                    let at = if end == End::Head { COUNT_BYTES } else { before };
+                    listpack::push::<false>(bytes, element);
+                    let added = bytes.len() - before;
+                    bytes[at..].rotate_right(added);
+                }
+                Draft::New(chain) => chain.push(heap, end, element)?,
+                Draft::Chain(big, _) => {
+                    let chain = big.chain_mut();
+                    if let Err(error) = chain.push(heap, end, element) {
+                        (0..pushed).for_each(|_| chain.pop(heap, end));
+                        return Err(error);
+                    }
+                }
+            }
         }
+        Ok(())
     }
 
-    /// Puts an element, or none, in the place of `gone` elements from an index on.
+    /// Puts an element in the place of `gone` elements, none or one, at an index.
     fn splice(
         &mut self,
         heap: &mut Heap,
         index: usize,
         gone: usize,
-        new: Option<&[u8]>,
+        element: &[u8],
     ) -> Result<(), OutOfMemory> {
-        let new = new.map(Element::parse);
+        let element = Element::parse(element);
         match self {
             Draft::Packed { bytes, count, .. } => {
-                let list = Listpack::<false>::new(&bytes[COUNT_BYTES..]);
-                let len = list.bytes().len();
-                let start = if index == *count { len } else { list.nth(index) };
-                let end = if index + gone == *count {
-                    len
-                } else {
-                    (0..gone).fold(start, |at, _| list.skip(at))
-                };
-                *count = *count - gone + usize::from(new.is_some());
-                let range = start + COUNT_BYTES..end + COUNT_BYTES;
-                crate::packed::replace(bytes, range, |out| {
-                    if let Some(element) = new {
-                        listpack::push::<false>(out, element);
-                    }
-                });
+                let range = packed_range(bytes, index, gone);
+                crate::packed::replace(bytes, range, |out| listpack::push::<false>(out, element));
+                *count = *count - gone + 1;
                 Ok(())
             }
-            _ => {
-                let chain = self.chain(heap)?;
-                match new {
-                    Some(element) => chain.splice(heap, index, gone, Some(element)),
-                    None => chain.remove(heap, index, gone),
-                }
-            }
+            Draft::Chain(big, _) => big.chain_mut().splice(heap, index, gone, element),
+            Draft::New(chain) => chain.splice(heap, index, gone, element),
         }
     }
+
+    /// Takes elements away that are there. Needs no memory.
+    fn remove(&mut self, heap: &mut Heap, index: usize, gone: usize) {
+        match self {
+            Draft::Packed { bytes, count, .. } => {
+                bytes.drain(packed_range(bytes, index, gone));
+                *count -= gone;
+            }
+            Draft::Chain(big, _) => big.chain_mut().remove(heap, index, gone),
+            Draft::New(chain) => chain.remove(heap, index, gone),
+        }
+    }
+
+    /// Takes elements away that are equal to one: not the first `spare` of them, and the `gone` next
+    /// ones, which are there. Needs no memory.
+    fn remove_equal(&mut self, heap: &mut Heap, element: &[u8], mut spare: usize, gone: usize) {
+        let element = Element::parse(element);
+        match self {
+            Draft::Packed { bytes, count, .. } => {
+                let elements = &bytes[COUNT_BYTES..];
+                if let Some((kept, _)) = without::<false>(elements, element, &mut spare, gone) {
+                    bytes.truncate(COUNT_BYTES);
+                    bytes.extend(kept);
+                }
+                *count -= gone;
+            }
+            Draft::Chain(big, _) => big.chain_mut().remove_equal(heap, element, spare, gone),
+            Draft::New(chain) => chain.remove_equal(heap, element, spare, gone),
+        }
+    }
+}
+
+/// Where `count` elements from an index on lie, in bytes with room for the count in front.
+fn packed_range(bytes: &[u8], index: usize, count: usize) -> Range<usize> {
+    let list = Listpack::<false>::new(&bytes[COUNT_BYTES..]);
+    let start = list.nth(index);
+    let end = (0..count).fold(start, |at, _| list.skip(at));
+    start + COUNT_BYTES..end + COUNT_BYTES
 }
 
 /// Bytes that packed elements take with back lengths.
@@ -483,7 +518,7 @@ impl Partition {
     /// then.
     ///
     /// # Errors
-    /// [`OpError::WrongType`]; [`OpError::OutOfMemory`], and then a big list may have got some.
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
     pub fn list_push<'p>(
         &mut self,
         db: usize,
@@ -500,9 +535,7 @@ impl Partition {
         });
         let (len, _) = self.change_list(db, key, old, |draft, heap, limit| {
             draft.will_grow(limit, bytes, count);
-            for element in elements.clone() {
-                draft.push(heap, end, element)?;
-            }
+            draft.push(heap, end, elements.clone())?;
             Ok(draft.len())
         })?;
         let mut strings = Vec::new();
@@ -536,7 +569,7 @@ impl Partition {
             if let (Draft::Chain(big, _), 1) = (&mut *draft, gone) {
                 big.chain_mut().pop(heap, end);
             } else {
-                draft.splice(heap, if end == End::Head { 0 } else { len - gone }, gone, None)?;
+                draft.remove(heap, if end == End::Head { 0 } else { len - gone }, gone);
             }
             draft.has_shrunk(limit.halved());
             Ok(gone)
@@ -551,8 +584,7 @@ impl Partition {
     /// Moves the element at one end of the list at a key, which is there, to the other or the same.
     ///
     /// # Errors
-    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed, or the element is at both
-    /// ends.
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
     pub fn list_rotate(
         &mut self,
         db: usize,
@@ -564,9 +596,9 @@ impl Partition {
         let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
         self.change_list(db, key, old, |draft, heap, limit| {
             draft.will_grow(limit, element.len(), 1);
-            draft.push(heap, to.0, element)?;
+            draft.push(heap, to.0, std::iter::once(element))?;
             let last = draft.len() - 1;
-            draft.splice(heap, if from.0 == End::Head { 0 } else { last }, 1, None)?;
+            draft.remove(heap, if from.0 == End::Head { 0 } else { last }, 1);
             draft.has_shrunk(limit.halved());
             Ok(())
         })?;
@@ -609,7 +641,7 @@ impl Partition {
         let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
         self.change_list(db, key, old, |draft, heap, limit| {
             draft.will_grow(limit, element.len(), 1);
-            draft.splice(heap, index, 1, Some(element))?;
+            draft.splice(heap, index, 1, element)?;
             draft.has_shrunk(limit.halved());
             Ok(())
         })?;
@@ -633,7 +665,7 @@ impl Partition {
         let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
         let (len, _) = self.change_list(db, key, old, |draft, heap, limit| {
             draft.will_grow(limit, element.len(), 1);
-            draft.splice(heap, index, 0, Some(element))?;
+            draft.splice(heap, index, 0, element)?;
             Ok(draft.len())
         })?;
         let change = Change::ListInsert { index: index as u64, element };
@@ -645,7 +677,7 @@ impl Partition {
     /// negative, all if 0. How many went.
     ///
     /// # Errors
-    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed, or a big list has lost some.
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
     pub fn list_remove(
         &mut self,
         db: usize,
@@ -659,36 +691,26 @@ impl Partition {
         let list = List::of(&self.heap, entry.block);
         let wanted = StringValue::from(Element::parse(element));
         let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
-        let found: Vec<usize> = if count >= 0 {
-            let hits = list.iter_from(0).enumerate().filter(|(_, other)| *other == wanted);
-            hits.map(|(index, _)| index).take(most).collect()
-        } else {
-            let len = list.len();
-            let back = list.iter_back_from(len.saturating_sub(1)).enumerate();
-            let hits = back.filter(|(_, other)| *other == wanted);
-            let mut found: Vec<_> = hits.map(|(index, _)| len - 1 - index).take(most).collect();
-            found.reverse();
-            found
-        };
-        if found.is_empty() {
+        let hits = list.iter_from(0).filter(|other| *other == wanted).count();
+        let gone = hits.min(most);
+        if gone == 0 {
             return Ok(0);
         }
+        let spare = if count < 0 { hits - gone } else { 0 };
         let (_, emptied) = self.change_list(db, key, Some(entry), |draft, heap, limit| {
-            for index in found.iter().rev() {
-                draft.splice(heap, *index, 1, None)?;
-            }
+            draft.remove_equal(heap, element, spare, gone);
             draft.has_shrunk(limit.halved());
             Ok(())
         })?;
         let change = Change::ListRemove { count, element };
-        self.finish_list(db, key, Event::Lrem, change, found.len(), emptied);
-        Ok(found.len())
+        self.finish_list(db, key, Event::Lrem, change, gone, emptied);
+        Ok(gone)
     }
 
     /// Leaves only `count` elements from `start` on; without any the key goes.
     ///
     /// # Errors
-    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed, or a big list has lost some.
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
     pub fn list_keep(
         &mut self,
         db: usize,
@@ -703,8 +725,8 @@ impl Partition {
             let len = draft.len();
             let end = start.saturating_add(count).min(len);
             let start = start.min(end);
-            draft.splice(heap, end, len - end, None)?;
-            draft.splice(heap, 0, start, None)?;
+            draft.remove(heap, end, len - end);
+            draft.remove(heap, 0, start);
             draft.has_shrunk(limit.halved());
             Ok(len - (end - start))
         })?;

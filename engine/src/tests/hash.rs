@@ -1,8 +1,8 @@
 //! Hashes against a slow oracle, in every form, with times of their fields.
 
-use super::{NOW_MS, partition, partition_by_slots};
+use super::{NOW_MS, check_replay_and_flush, partition, partition_by_slots};
 use crate::testing::Rng;
-use crate::{DeleteCause, Effect, Event, Limits, OpError, Partition, SetOptions, StringValue};
+use crate::{DeleteCause, Event, Limits, OpError, Partition, SetOptions, StringValue};
 use std::collections::BTreeMap;
 
 type Fields = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
@@ -176,28 +176,7 @@ fn check(mut partition: Partition, limits: Limits, seed: u64) {
     for name in oracle.keys.keys() {
         assert!(contents(&mut partition, name).is_some());
     }
-    partition.maintain(&mut || true);
-    replay(&partition, limits);
-    partition.flush_all();
-    partition.maintain(&mut || true);
-    partition.validate();
-    assert_eq!(partition.memory().blocks, 0, "everything was freed");
-}
-
-/// The effects make the same keys in another partition.
-fn replay(partition: &Partition, limits: Limits) {
-    let mut other = super::partition();
-    other.limits = limits;
-    let mut rest = partition.effect_log();
-    while !rest.is_empty() {
-        let (effect, after) = Effect::decode(rest).unwrap();
-        other.apply(&effect).unwrap();
-        rest = after;
-    }
-    other.set_now(partition.now_ms());
-    other.maintain(&mut || true);
-    other.validate();
-    assert_eq!(other.digest(0), partition.digest(0));
+    check_replay_and_flush(partition);
 }
 
 #[test]

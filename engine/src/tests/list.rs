@@ -1,8 +1,8 @@
 //! Lists against a slow oracle, packed and as chains.
 
-use super::{partition, partition_by_slots};
+use super::{NOW_MS, check_replay_and_flush, partition, partition_by_slots};
 use crate::testing::Rng;
-use crate::{DeleteCause, Effect, End, Event, Limits, Partition, StringValue};
+use crate::{DeleteCause, End, Event, Limits, OpError, Options, Partition, StringValue};
 use std::collections::{BTreeMap, VecDeque};
 
 type Elements = VecDeque<Vec<u8>>;
@@ -129,19 +129,7 @@ fn check(mut partition: Partition, limits: Limits, seed: u64) {
             partition.validate();
         }
     }
-    let mut other = super::partition();
-    other.limits = limits;
-    let mut rest = partition.effect_log();
-    while !rest.is_empty() {
-        let (effect, after) = Effect::decode(rest).unwrap();
-        other.apply(&effect).unwrap();
-        rest = after;
-    }
-    assert_eq!(other.digest(0), partition.digest(0));
-    partition.flush_all();
-    partition.maintain(&mut || true);
-    partition.validate();
-    assert_eq!(partition.memory().blocks, 0, "everything was freed");
+    check_replay_and_flush(partition);
 }
 
 #[test]
@@ -151,4 +139,114 @@ fn lists_agree_with_the_oracle_in_both_forms() {
         let counted = Limits { list_max_listpack_size: 3, ..Limits::default() };
         check(partition_by_slots(), counted, seed + 100);
     }
+}
+
+#[test]
+fn many_elements_pushed_at_the_head_at_once_are_a_chain_before_they_are_stored() {
+    for (end, at) in [(End::Head, 0), (End::Tail, 299)] {
+        let mut partition = partition();
+        partition.listen(true);
+        let key = partition.key(b"list");
+        let texts: Vec<_> = (0..300).map(|i| format!("element {i:05}").into_bytes()).collect();
+        let elements = texts.iter().map(Vec::as_slice);
+        assert_eq!(partition.list_push(0, &key, end, elements, Event::Lpush), Ok(300));
+        let list = partition.list(0, &key).unwrap().unwrap();
+        let mut found: Vec<_> = list.iter_from(0).map(text).collect();
+        assert_eq!(found[at], b"element 00299");
+        if end == End::Head {
+            found.reverse();
+        }
+        assert_eq!(found, texts);
+        partition.validate();
+        check_replay_and_flush(partition);
+    }
+}
+
+/// One walk over the nodes takes them, and joins what has become short.
+#[test]
+fn removing_equal_elements_from_many_nodes_leaves_the_others_in_order() {
+    let kept = |i: usize| i.is_multiple_of(3) || i / 400 == 2;
+    let texts: Vec<_> = (0..if cfg!(miri) { 400 } else { 4000 })
+        .map(|i| if kept(i) { format!("kept {i:05}").into_bytes() } else { b"gone gone".to_vec() })
+        .collect();
+    let equal = texts.iter().filter(|text| *text == b"gone gone").count();
+    for (count, gone) in [(0, equal), (equal as i64 / 2, equal / 2), (-100, 100), (1, 1)] {
+        let mut partition = partition();
+        partition.listen(true);
+        let key = partition.key(b"list");
+        let elements = texts.iter().map(Vec::as_slice);
+        partition.list_push(0, &key, End::Tail, elements, Event::Rpush).unwrap();
+        assert_eq!(partition.list_remove(0, &key, count, b"gone gone"), Ok(gone));
+        let spare = if count < 0 { equal - gone } else { 0 };
+        let mut seen = 0;
+        let expected = texts.iter().filter(|text| {
+            let is_equal = *text == b"gone gone";
+            seen += usize::from(is_equal);
+            !is_equal || seen <= spare || seen > spare + gone
+        });
+        let list = partition.list(0, &key).unwrap().unwrap();
+        assert!(list.iter_from(0).map(text).eq(expected.cloned()));
+        partition.validate();
+        check_replay_and_flush(partition);
+    }
+}
+
+#[test]
+fn a_full_arena_changes_a_list_wholly_or_not_at_all() {
+    let options = Options { arena_limit_bytes: 8 * 65536, ..Options::default() };
+    let mut partition = Partition::new(&options, NOW_MS).unwrap();
+    partition.listen(true);
+    let mut rng = Rng::new(7);
+    let mut refused = 0;
+    let read = |partition: &mut Partition, name: &[u8]| {
+        let key = partition.key(name);
+        let list = partition.list(0, &key).unwrap();
+        list.map(|list| list.iter_from(0).map(text).collect::<Elements>())
+    };
+    for _ in 0..if cfg!(miri) { 60 } else { 3000 } {
+        let name = format!("k{}", rng.below(3)).into_bytes();
+        let key = partition.key(&name);
+        let before = read(&mut partition, &name);
+        let len = before.as_ref().map_or(0, VecDeque::len);
+        let end = if rng.below(2) == 0 { End::Head } else { End::Tail };
+        let element = pick(&mut rng);
+        let done = match rng.below(8) {
+            0..=3 => {
+                let picked: Vec<_> = (0..rng.below(300)).map(|_| pick(&mut rng)).collect();
+                let elements = picked.iter().map(Vec::as_slice);
+                partition.list_push(0, &key, end, elements, Event::Lpush).map(drop)
+            }
+            4 if len > 0 => {
+                let element = before.as_ref().unwrap()[len - 1].clone();
+                let (from, to) = ((End::Tail, Event::Rpop), (End::Head, Event::Lpush));
+                partition.list_rotate(0, &key, from, to, &element)
+            }
+            5 if len > 0 => {
+                let index = rng.below(len as u64) as usize;
+                partition.list_insert(0, &key, index, &element).map(drop)
+            }
+            6 if len > 0 => {
+                let index = rng.below(len as u64) as usize;
+                partition.list_set(0, &key, index, &element)
+            }
+            // What takes away needs no memory once the list is a chain.
+            _ if len > 400 => {
+                match rng.below(3) {
+                    0 => partition.list_pop(0, &key, end, 100, Event::Lpop).map(drop).unwrap(),
+                    1 => partition.list_remove(0, &key, -20, &element).map(drop).unwrap(),
+                    _ => partition.list_keep(0, &key, 30, len - 60).unwrap(),
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = done {
+            assert_eq!(error, OpError::OutOfMemory);
+            assert_eq!(read(&mut partition, &name), before);
+            refused += 1;
+        }
+    }
+    assert!(cfg!(miri) || refused > 100, "{refused}");
+    partition.validate();
+    check_replay_and_flush(partition);
 }

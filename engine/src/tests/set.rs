@@ -1,8 +1,8 @@
 //! Sets against a slow oracle, in every form.
 
-use super::{partition, partition_by_slots};
+use super::{check_replay_and_flush, partition, partition_by_slots};
 use crate::testing::Rng;
-use crate::{DeleteCause, Effect, Event, Limits, Partition, StringValue};
+use crate::{DeleteCause, Event, Limits, Partition, StringValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Names = BTreeSet<Vec<u8>>;
@@ -88,19 +88,7 @@ fn check(mut partition: Partition, limits: Limits, seed: u64) {
             partition.validate();
         }
     }
-    let mut other = super::partition();
-    other.limits = limits;
-    let mut rest = partition.effect_log();
-    while !rest.is_empty() {
-        let (effect, after) = Effect::decode(rest).unwrap();
-        other.apply(&effect).unwrap();
-        rest = after;
-    }
-    assert_eq!(other.digest(0), partition.digest(0));
-    partition.flush_all();
-    partition.maintain(&mut || true);
-    partition.validate();
-    assert_eq!(partition.memory().blocks, 0, "everything was freed");
+    check_replay_and_flush(partition);
 }
 
 #[test]
