@@ -16,11 +16,10 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType, View};
 use crate::dict::{Content, Dict};
-use crate::effect::{Change, DeleteCause, Effect, Event, Origin, PlacedForm, Strings};
+use crate::effect::{Change, DeleteCause, Effect, Event, Origin, Strings};
 use crate::error::{Corrupt, OpError, OutOfMemory};
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
-use crate::keyspace::Placed;
 use crate::list::COUNT_BYTES;
 use crate::packed::{self, Row, Rows, Shape, push_row, score_of};
 use crate::partition::Partition;
@@ -129,8 +128,17 @@ fn validate_rows(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
     if sound && told { Ok(()) } else { Err(Corrupt) }
 }
 
+/// A whole value in its packed form: from another key or partition, from a payload of DUMP, or
+/// computed.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed<'a> {
+    pub(crate) form: Form,
+    pub(crate) value: &'a [u8],
+    pub(crate) expire_at: Option<u64>,
+}
+
 /// A value from a payload of DUMP in its packed form.
-fn packed_form(value: &rdb::Value, limits: &Limits) -> (Form, Vec<u8>) {
+fn pack_restored(value: &rdb::Value, limits: &Limits) -> (Form, Vec<u8>) {
     let mut bytes = Vec::new();
     let none = Element::Int(0);
     match value {
@@ -254,9 +262,9 @@ impl Partition {
         value: &rdb::Value,
         expire_at: Option<u64>,
     ) -> Result<(), OpError> {
-        let (form, bytes) = packed_form(value, &self.limits);
+        let (form, bytes) = pack_restored(value, &self.limits);
         let placed = Placed { form, value: &bytes, expire_at };
-        self.place_value(db, key, &placed, Origin::Restore)
+        self.place_value(db, key, placed, Origin::Restore)
     }
 
     /// Stores packed bytes under a key as they are; the key keeps its time.
@@ -269,7 +277,7 @@ impl Partition {
         bytes: &[u8],
     ) -> Result<BlockRef, OpError> {
         let expire_at = old.and_then(|old| self.heap.view(old.block).expire_at());
-        self.store_packed_until(db, key, old, form, bytes, expire_at)
+        self.store_packed_until(db, key, old, Placed { form, value: bytes, expire_at })
     }
 
     /// Stores packed bytes under a key as they are.
@@ -278,10 +286,9 @@ impl Partition {
         db: usize,
         key: &Key<'_>,
         old: Option<Entry>,
-        form: Form,
-        bytes: &[u8],
-        expire_at: Option<u64>,
+        placed: Placed<'_>,
     ) -> Result<BlockRef, OpError> {
+        let Placed { form, value: bytes, expire_at } = placed;
         let block = if fits_inline(key, bytes.len()) {
             let form = Form { encoding: form.encoding.placed(false), ..form };
             self.put(db, key, old, form, bytes, expire_at)?
@@ -321,15 +328,14 @@ impl Partition {
         db: usize,
         key: &Key<'_>,
         old: Option<Entry>,
-        form: Form,
-        bytes: &[u8],
-        expire_at: Option<u64>,
+        placed: Placed<'_>,
     ) -> Result<BlockRef, OpError> {
-        let rows = Rows::new(Shape::of(form), bytes);
+        let Placed { form, value, expire_at } = placed;
+        let rows = Rows::new(Shape::of(form), value);
         if !form.encoding.is_large() && self.limits.keep_packed(form, rows) {
-            return self.store_packed_until(db, key, old, form, bytes, expire_at);
+            return self.store_packed_until(db, key, old, placed);
         }
-        let dict = self.heap.build_dict(form, bytes)?;
+        let dict = self.heap.build_dict(form, value)?;
         self.store_big(db, key, old, Big::Dict(dict), expire_at)
     }
 
@@ -339,19 +345,16 @@ impl Partition {
         db: usize,
         key: &Key<'_>,
         old: Option<Entry>,
-        form: Form,
-        bytes: &[u8],
-        expire_at: Option<u64>,
+        placed: Placed<'_>,
     ) -> Result<(), OpError> {
+        let Placed { form, value, expire_at } = placed;
         match form.value_type {
-            ValueType::String => self.store_string(db, key, old, form, bytes, expire_at),
+            ValueType::String => self.store_string(db, key, old, form, value, expire_at),
             ValueType::Set if form.encoding == Encoding::Int => {
-                self.store_packed_until(db, key, old, form, bytes, expire_at).map(drop)
+                self.store_packed_until(db, key, old, placed).map(drop)
             }
-            ValueType::Set | ValueType::Hash => {
-                self.store_rows(db, key, old, form, bytes, expire_at).map(drop)
-            }
-            ValueType::List => self.store_packed_list(db, key, old, bytes, expire_at),
+            ValueType::Set | ValueType::Hash => self.store_rows(db, key, old, placed).map(drop),
+            ValueType::List => self.store_packed_list(db, key, old, value, expire_at),
             _ => Err(OpError::WrongType),
         }
     }
@@ -362,15 +365,13 @@ impl Partition {
         db: usize,
         key: &Key<'_>,
         old: Option<Entry>,
-        form: Form,
-        bytes: &[u8],
-        expire_at: Option<u64>,
+        placed: Placed<'_>,
     ) -> Result<(), OpError> {
-        let is_other = matches!(form.value_type, ValueType::String | ValueType::List);
-        if is_other || form.encoding.is_large() {
-            return self.store_value(db, key, old, form, bytes, expire_at);
+        let Form { value_type, encoding } = placed.form;
+        if matches!(value_type, ValueType::String | ValueType::List) || encoding.is_large() {
+            return self.store_value(db, key, old, placed);
         }
-        self.store_packed_until(db, key, old, form, bytes, expire_at).map(drop)
+        self.store_packed_until(db, key, old, placed).map(drop)
     }
 
     /// Reports a change of a collection. `count` parts of it changed.
@@ -417,19 +418,18 @@ impl Partition {
     ) -> Option<Option<Entry>> {
         self.heap.members_time(entry.block).filter(|&at_ms| at_ms < self.now_ms)?;
         let view = self.heap.view(entry.block);
-        let value_type = view.value_type();
+        let event = match view.value_type() {
+            ValueType::Hash => Event::Hexpired,
+            ValueType::Set => Event::Sexpired,
+            _ => Event::Zexpired,
+        };
         let mut gone = Vec::new();
         let (left, count) = match Outside::of(view) {
             Outside::Big(index) => self.expire_in_big(db, key, index, &mut gone),
             _ => self.expire_in_packed(db, key, entry, &mut gone),
         };
         if count > 0 {
-            let members = Strings::new(&gone);
-            let (event, change) = match value_type {
-                ValueType::Hash => (Event::Hexpired, Change::HashRemove { fields: members }),
-                ValueType::Set => (Event::Sexpired, Change::SetRemove { members }),
-                _ => (Event::Zexpired, Change::SortedSetRemove { members }),
-            };
+            let change = Change::Remove { members: Strings::new(&gone) };
             self.report_change(db, key, event, change, count);
             self.stats.expired_members += count as u64;
         }
@@ -548,12 +548,5 @@ pub(crate) fn encoding_name(heap: &Heap, block: BlockRef) -> &'static str {
         (ValueType::List, _) => "listpack",
         (_, Encoding::Big) => "hashtable",
         _ => "listpack",
-    }
-}
-
-impl PlacedForm {
-    /// The form of a string's bytes.
-    pub(crate) fn of(form: Form) -> PlacedForm {
-        PlacedForm(form)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Dict {
     pub(crate) recorded: Option<u64>,
 }
 
-/// What goes into a cell, as a client gives it.
+/// A member with what belongs to it, as clients give and get it.
 #[derive(Clone, Copy)]
 pub(crate) struct Content<'a> {
     pub(crate) member: &'a [u8],
@@ -288,9 +288,9 @@ impl Dict {
 
     /// A member as a row.
     #[inline]
-    pub(crate) fn row<'a>(&self, heap: &'a Heap, block: BlockRef) -> DictRow<'a> {
+    pub(crate) fn row<'a>(&self, heap: &'a Heap, block: BlockRef) -> Content<'a> {
         let cell = self.cell(&heap.slabs, block);
-        DictRow {
+        Content {
             member: heap.key_bytes(cell.member),
             value: match cell.value {
                 ValuePart::Inline(value) => value,
@@ -302,7 +302,7 @@ impl Dict {
     }
 
     /// Calls `f` with every member.
-    pub(crate) fn for_each<'a>(&self, heap: &'a Heap, mut f: impl FnMut(DictRow<'a>)) {
+    pub(crate) fn for_each<'a>(&self, heap: &'a Heap, mut f: impl FnMut(Content<'a>)) {
         self.table.for_each(&heap.slabs, |block| f(self.row(heap, block)));
     }
 
@@ -311,7 +311,7 @@ impl Dict {
         &self,
         heap: &'a Heap,
         position: ScanPosition,
-        mut f: impl FnMut(DictRow<'a>),
+        mut f: impl FnMut(Content<'a>),
     ) -> Option<ScanPosition> {
         self.table.scan(&heap.slabs, position, |block| f(self.row(heap, block)))
     }
@@ -368,16 +368,7 @@ impl Dict {
     }
 }
 
-/// A member with what belongs to it.
-#[derive(Clone, Copy)]
-pub(crate) struct DictRow<'a> {
-    pub(crate) member: &'a [u8],
-    pub(crate) value: &'a [u8],
-    pub(crate) score: f64,
-    pub(crate) expire_at: Option<u64>,
-}
-
-impl DictRow<'_> {
+impl Content<'_> {
     /// Calls `f` with the row in the elements that pack it best.
     pub(crate) fn pack<R>(&self, value_type: ValueType, f: impl FnOnce(&Row<'_>) -> R) -> R {
         let score = ScoreBytes::new(self.score);

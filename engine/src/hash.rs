@@ -1,7 +1,7 @@
 //! Hashes: fields with values, and with times of their own.
 
 use crate::big::Big;
-use crate::block::{Form, ValueType};
+use crate::block::{Encoding, Form, ValueType};
 use crate::dict::{Content, Dict};
 use crate::effect::{Change, Event, Strings};
 use crate::error::OpError;
@@ -82,7 +82,10 @@ impl Partition {
         pairs: impl Iterator<Item = Pair<'p>>,
         keeps_times: bool,
     ) -> (usize, Result<usize, OpError>) {
-        let form = self.packed_form(old, ValueType::Hash);
+        let form = match old {
+            Some(old) => self.packed_form(old),
+            None => Form::new(ValueType::Hash, Encoding::Bytes),
+        };
         let shape = Shape::of(form);
         let mut bytes = self.take_scratch(old);
         let (mut set, mut added) = (0, 0);
@@ -166,72 +169,6 @@ impl Partition {
         });
         self.refresh_record(db, key, index);
         (set, result)
-    }
-
-    /// Takes fields away, and the key with the last one. How many were there.
-    ///
-    /// # Errors
-    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
-    pub fn hash_remove<'p>(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        fields: impl Iterator<Item = &'p [u8]>,
-        event: Event,
-    ) -> Result<usize, OpError> {
-        let Some(removed) = self.remove_members(db, key, ValueType::Hash, fields)? else {
-            return Ok(0);
-        };
-        let change = Change::HashRemove { fields: Strings::new(&removed.names) };
-        self.report_removed(db, key, event, change, &removed);
-        Ok(removed.count)
-    }
-
-    /// Gives fields that are there a time in milliseconds since 1970, or takes it away.
-    ///
-    /// # Errors
-    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
-    pub fn hash_expire<'p>(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        fields: impl Iterator<Item = &'p [u8]> + Clone,
-        at_ms: Option<u64>,
-        event: Event,
-    ) -> Result<usize, OpError> {
-        let count = self.expire_members_at(db, key, ValueType::Hash, fields.clone(), at_ms)?;
-        if count > 0 {
-            let mut strings = Vec::new();
-            if self.effects.listening {
-                fields.for_each(|field| Strings::push(&mut strings, field));
-            }
-            let change = Change::HashExpire { fields: Strings::new(&strings), at_ms };
-            self.report_change(db, key, event, change, count);
-        }
-        Ok(count)
-    }
-
-    pub(crate) fn apply_hash(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        event: Event,
-        change: &Change<'_>,
-    ) -> Result<(), OpError> {
-        match *change {
-            Change::HashSet { pairs, keeps_times } => {
-                let fields = pairs.iter().step_by(2);
-                let pairs = fields.zip(pairs.iter().skip(1).step_by(2));
-                self.hash_set(db, key, pairs, keeps_times, event).map(drop)
-            }
-            Change::HashRemove { fields } => {
-                self.hash_remove(db, key, fields.iter(), event).map(drop)
-            }
-            Change::HashExpire { fields, at_ms } => {
-                self.hash_expire(db, key, fields.iter(), at_ms, event).map(drop)
-            }
-            _ => unreachable!("the caller passes changes of hashes"),
-        }
     }
 }
 

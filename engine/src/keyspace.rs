@@ -2,7 +2,7 @@
 
 use crate::block::{Content, Encoding, Form, KeyPart, ValueType, View};
 use crate::block::{bytes_for, set_stamp, write_head};
-use crate::collection::encoding_name;
+use crate::collection::{Placed, encoding_name};
 use crate::database::{Database, Tables};
 use crate::effect::{DeleteCause, Effect, Origin, PlacedForm};
 use crate::error::OpError;
@@ -24,13 +24,6 @@ pub enum Transfer {
     SourceMissing,
     /// The target exists and was not to be replaced.
     TargetExists,
-}
-
-/// A value on its way from another partition.
-pub(crate) struct Placed<'a> {
-    pub(crate) form: Form,
-    pub(crate) value: &'a [u8],
-    pub(crate) expire_at: Option<u64>,
 }
 
 impl Partition {
@@ -327,7 +320,7 @@ impl Partition {
             self.put_copy(source, to_db, to, target, expire_at)?;
         } else {
             let (form, value) = self.heap.pack(source.block);
-            self.store_copy(to_db, to, target, form, &value, expire_at)?;
+            self.store_copy(to_db, to, target, Placed { form, value: &value, expire_at })?;
         }
         self.effects.report(&Effect::Copy {
             db: db as u32,
@@ -365,11 +358,11 @@ impl Partition {
         if view.form() == Form::string(Encoding::Int) {
             let form = Form::string(Encoding::Bytes);
             self.heap.string_value(source.block).with_text(|value| {
-                target.place_value(to_db, to, &Placed { form, value, expire_at }, origin)
+                target.place_value(to_db, to, Placed { form, value, expire_at }, origin)
             })?;
         } else {
             let (form, value) = self.heap.pack(source.block);
-            target.place_value(to_db, to, &Placed { form, value: &value, expire_at }, origin)?;
+            target.place_value(to_db, to, Placed { form, value: &value, expire_at }, origin)?;
         }
         if origin == Origin::Rename {
             self.delete_entry(db, from, source, DeleteCause::Renamed);
@@ -382,27 +375,30 @@ impl Partition {
         &mut self,
         db: usize,
         key: &Key<'_>,
-        placed: &Placed<'_>,
+        placed: Placed<'_>,
         origin: Origin,
     ) -> Result<(), OpError> {
-        let Placed { form, value, expire_at } = *placed;
         let old = self.lookup(db, key, Look::Silent);
         match origin {
-            Origin::Rename | Origin::Copy => {
-                self.store_copy(db, key, old, form, value, expire_at)?;
-            }
-            _ => self.store_value(db, key, old, form, value, expire_at)?,
+            Origin::Rename | Origin::Copy => self.store_copy(db, key, old, placed)?,
+            _ => self.store_value(db, key, old, placed)?,
         }
-        self.effects.report(&Effect::Place {
-            db: db as u32,
-            key: key.bytes,
-            form: PlacedForm::of(form),
-            value,
-            expire_at,
-            replaced: old.is_some(),
-            origin,
-        });
+        self.report_place(db, key, placed, old.is_some(), origin);
         Ok(())
+    }
+
+    /// Reports that a key holds a whole new value.
+    pub(crate) fn report_place(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        placed: Placed<'_>,
+        replaced: bool,
+        origin: Origin,
+    ) {
+        let Placed { form, value, expire_at } = placed;
+        let (db, key, form) = (db as u32, key.bytes, PlacedForm(form));
+        self.effects.report(&Effect::Place { db, key, form, value, expire_at, replaced, origin });
     }
 
     /// Puts the value of a block under another key. A value outside is not copied: both blocks name
@@ -418,7 +414,7 @@ impl Partition {
         if !fits_inline(to, self.heap.view(source.block).value().len()) {
             // It fitted beside a shorter key.
             let (form, value) = self.heap.pack(source.block);
-            return self.store_copy(to_db, to, target, form, &value, expire_at);
+            return self.store_copy(to_db, to, target, Placed { form, value: &value, expire_at });
         }
         let key_part = self.key_part(to)?;
         let placed = self

@@ -7,7 +7,7 @@ use encodings::intset::Intset;
 use encodings::listpack::Element;
 
 use crate::block::{Encoding, ValueType};
-use crate::dict::{Dict, DictRow};
+use crate::dict::{Content, Dict};
 use crate::error::OpError;
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
@@ -47,7 +47,7 @@ impl<'a> Member<'a> {
         Member { name, value, score: 0.0, expire_at: None }
     }
 
-    fn of_cell(row: &DictRow<'a>) -> Member<'a> {
+    fn of_cell(row: &Content<'a>) -> Member<'a> {
         Member {
             name: StringValue::Bytes(row.member),
             value: StringValue::Bytes(row.value),

@@ -107,6 +107,14 @@ impl<'a> Rows<'a> {
         Some((at..next, row))
     }
 
+    /// Where the time of the row at an offset lies, if rows have times.
+    pub(crate) fn time_of(self, offset: usize) -> Range<usize> {
+        let start = self.shape.start();
+        let before = self.shape.stride() - 1;
+        let at = (0..before).fold(offset - start, |at, _| self.list.skip(at));
+        at + start..self.list.skip(at) + start
+    }
+
     /// All rows with where they lie.
     pub(crate) fn iter(self) -> impl Iterator<Item = (Range<usize>, Row<'a>)> + use<'a> {
         let end = self.list.bytes().len() + self.shape.start();
@@ -127,9 +135,13 @@ pub(crate) fn push_row(out: &mut Vec<u8>, shape: Shape, row: &Row<'_>) {
         listpack::push::<false>(out, row.value);
     }
     if shape.timed {
-        let ms = row.expire_at.unwrap_or(0);
-        listpack::push::<false>(out, Element::Int(ms.cast_signed()));
+        push_time(out, row.expire_at);
     }
+}
+
+/// Appends the time of a row.
+pub(crate) fn push_time(out: &mut Vec<u8>, expire_at: Option<u64>) {
+    listpack::push::<false>(out, Element::Int(expire_at.unwrap_or(0).cast_signed()));
 }
 
 /// Puts what `push` appends in the place of a range.

@@ -1,9 +1,9 @@
 //! Applying effects: what recovery and replication do.
 
+use crate::collection::Placed;
 use crate::effect::{Change, Effect, Event};
 use crate::error::OpError;
 use crate::key::Key;
-use crate::keyspace::Placed;
 use crate::partition::Partition;
 use crate::string::{Changed, SetCondition, SetExpire, SetOptions};
 
@@ -68,7 +68,7 @@ impl Partition {
             Effect::Place { db, key, form, value, expire_at, origin, .. } => {
                 let Some(db) = self.known(db) else { return Ok(()) };
                 let placed = Placed { form: form.0, value, expire_at };
-                self.place_value(db, &self.key(key), &placed, origin)?;
+                self.place_value(db, &self.key(key), placed, origin)?;
             }
             Effect::Change { db, key, event, change } => {
                 if let Some(db) = self.known(db) {
@@ -103,11 +103,17 @@ impl Partition {
         change: &Change<'_>,
     ) -> Result<(), OpError> {
         match *change {
-            Change::HashSet { .. } | Change::HashRemove { .. } | Change::HashExpire { .. } => {
-                self.apply_hash(db, key, event, change)
+            Change::HashSet { pairs, keeps_times } => {
+                let fields = pairs.iter().step_by(2);
+                let pairs = fields.zip(pairs.iter().skip(1).step_by(2));
+                self.hash_set(db, key, pairs, keeps_times, event).map(drop)
             }
-            Change::SetAdd { .. } | Change::SetRemove { .. } | Change::SetExpire { .. } => {
-                self.apply_set(db, key, event, change)
+            Change::SetAdd { members } => self.set_add(db, key, members.iter(), event).map(drop),
+            Change::Remove { members } => {
+                self.remove_members(db, key, members.iter(), event).map(drop)
+            }
+            Change::Expire { members, at_ms } => {
+                self.expire_members(db, key, members.iter(), at_ms, event).map(drop)
             }
             Change::ListPush { .. }
             | Change::ListPop { .. }
@@ -115,7 +121,7 @@ impl Partition {
             | Change::ListInsert { .. }
             | Change::ListRemove { .. }
             | Change::ListKeep { .. } => self.apply_list(db, key, event, change),
-            _ => Err(OpError::WrongType),
+            Change::SortedSetAdd { .. } | Change::Stream { .. } => Err(OpError::WrongType),
         }
     }
 

@@ -6,8 +6,9 @@ use encodings::listpack::Element;
 
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType};
+use crate::collection::Placed;
 use crate::dict::{Content, Dict};
-use crate::effect::{Change, DeleteCause, Effect, Event, Origin, PlacedForm, Strings};
+use crate::effect::{Change, DeleteCause, Event, Origin, Strings};
 use crate::error::OpError;
 use crate::heap::Outside;
 use crate::key::Key;
@@ -144,7 +145,7 @@ impl Partition {
                 Draft::Big(Dict::new(ValueType::Set))
             });
         };
-        let form = self.packed_form(old, ValueType::Set);
+        let form = self.packed_form(entry);
         let (bytes, count_max) = if form.encoding == Encoding::Int {
             (self.take_scratch(Some(entry)), limits.set_max_intset_entries)
         } else {
@@ -257,7 +258,8 @@ impl Partition {
                 return self.store_big(db, key, old, Big::Dict(dict), expire_at).map(drop);
             }
         };
-        let stored = self.store_packed_until(db, key, old, form, &bytes, expire_at).map(drop);
+        let placed = Placed { form, value: &bytes, expire_at };
+        let stored = self.store_packed_until(db, key, old, placed).map(drop);
         self.give_scratch(bytes);
         stored
     }
@@ -287,25 +289,6 @@ impl Partition {
         }
         self.drop_draft(draft);
         Draft::Integers(integers)
-    }
-
-    /// Takes members away, and the key with the last one. How many were there.
-    ///
-    /// # Errors
-    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
-    pub fn set_remove<'p>(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        members: impl Iterator<Item = &'p [u8]>,
-        event: Event,
-    ) -> Result<usize, OpError> {
-        let Some(removed) = self.remove_members(db, key, ValueType::Set, members)? else {
-            return Ok(0);
-        };
-        let change = Change::SetRemove { members: Strings::new(&removed.names) };
-        self.report_removed(db, key, event, change, &removed);
-        Ok(removed.count)
     }
 
     /// Stores members that a command computed over whatever the key holds, without a time; without
@@ -346,60 +329,10 @@ impl Partition {
         if self.effects.listening {
             let entry = self.find(db, key).expect("it was stored");
             let (form, value) = self.heap.pack(entry.block);
-            self.effects.report(&Effect::Place {
-                db: db as u32,
-                key: key.bytes,
-                form: PlacedForm::of(form),
-                value: &value,
-                expire_at: None,
-                replaced,
-                origin: Origin::Command(event),
-            });
+            let placed = Placed { form, value: &value, expire_at: None };
+            self.report_place(db, key, placed, replaced, Origin::Command(event));
         } else {
             self.effects.dirty += 1;
-        }
-        Ok(count)
-    }
-
-    pub(crate) fn apply_set(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        event: Event,
-        change: &Change<'_>,
-    ) -> Result<(), OpError> {
-        match *change {
-            Change::SetAdd { members } => self.set_add(db, key, members.iter(), event).map(drop),
-            Change::SetRemove { members } => {
-                self.set_remove(db, key, members.iter(), event).map(drop)
-            }
-            Change::SetExpire { members, at_ms } => {
-                self.set_expire(db, key, members.iter(), at_ms, event).map(drop)
-            }
-            _ => unreachable!("the caller passes changes of sets"),
-        }
-    }
-
-    /// Gives members that are there a time in milliseconds since 1970, or takes it away.
-    ///
-    /// # Errors
-    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
-    pub fn set_expire<'p>(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        members: impl Iterator<Item = &'p [u8]> + Clone,
-        at_ms: Option<u64>,
-        event: Event,
-    ) -> Result<usize, OpError> {
-        let count = self.expire_members_at(db, key, ValueType::Set, members.clone(), at_ms)?;
-        if count > 0 {
-            let mut strings = Vec::new();
-            if self.effects.listening {
-                members.for_each(|member| Strings::push(&mut strings, member));
-            }
-            let change = Change::SetExpire { members: Strings::new(&strings), at_ms };
-            self.report_change(db, key, event, change, count);
         }
         Ok(count)
     }

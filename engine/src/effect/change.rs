@@ -1,6 +1,7 @@
 //! What changed in a collection, and the name of what did it.
 
 use super::codec::{Reader, Writer};
+use crate::block::ValueType;
 use crate::error::Corrupt;
 
 /// Byte strings one after another, as an effect carries them.
@@ -68,34 +69,10 @@ pub enum Change<'a> {
         /// Fields that were there keep their times.
         keeps_times: bool,
     },
-    /// Fields are gone.
-    HashRemove {
-        /// The fields.
-        fields: Strings<'a>,
-    },
-    /// Fields have this time now, or none.
-    HashExpire {
-        /// The fields.
-        fields: Strings<'a>,
-        /// Milliseconds since 1970.
-        at_ms: Option<u64>,
-    },
     /// Members are there now.
     SetAdd {
         /// The members.
         members: Strings<'a>,
-    },
-    /// Members are gone.
-    SetRemove {
-        /// The members.
-        members: Strings<'a>,
-    },
-    /// Members have this time now, or none.
-    SetExpire {
-        /// The members.
-        members: Strings<'a>,
-        /// Milliseconds since 1970.
-        at_ms: Option<u64>,
     },
     /// Members have these scores now: score, member, score, member and so on; a score is the eight
     /// bytes of an f64, little endian.
@@ -103,13 +80,13 @@ pub enum Change<'a> {
         /// Scores and members in turn.
         pairs: Strings<'a>,
     },
-    /// Members are gone.
-    SortedSetRemove {
+    /// Members, or fields, are gone; the event tells the type.
+    Remove {
         /// The members.
         members: Strings<'a>,
     },
-    /// Members have this time now, or none.
-    SortedSetExpire {
+    /// Members, or fields, have this time now, or none; the event tells the type.
+    Expire {
         /// The members.
         members: Strings<'a>,
         /// Milliseconds since 1970.
@@ -166,21 +143,17 @@ pub enum Change<'a> {
 }
 
 const HASH_SET: u8 = 1;
-const HASH_REMOVE: u8 = 2;
-const HASH_EXPIRE: u8 = 3;
-const SET_ADD: u8 = 4;
-const SET_REMOVE: u8 = 5;
-const SET_EXPIRE: u8 = 6;
-const SORTED_SET_ADD: u8 = 7;
-const SORTED_SET_REMOVE: u8 = 8;
-const SORTED_SET_EXPIRE: u8 = 9;
-const LIST_PUSH: u8 = 10;
-const LIST_POP: u8 = 11;
-const LIST_SET: u8 = 12;
-const LIST_INSERT: u8 = 13;
-const LIST_REMOVE: u8 = 14;
-const LIST_KEEP: u8 = 15;
-const STREAM: u8 = 16;
+const SET_ADD: u8 = 2;
+const SORTED_SET_ADD: u8 = 3;
+const REMOVE: u8 = 4;
+const EXPIRE: u8 = 5;
+const LIST_PUSH: u8 = 6;
+const LIST_POP: u8 = 7;
+const LIST_SET: u8 = 8;
+const LIST_INSERT: u8 = 9;
+const LIST_REMOVE: u8 = 10;
+const LIST_KEEP: u8 = 11;
+const STREAM: u8 = 12;
 
 impl<'a> Change<'a> {
     pub(super) fn encode<'w>(&self, w: Writer<'w>) -> Writer<'w> {
@@ -189,20 +162,10 @@ impl<'a> Change<'a> {
             Change::HashSet { pairs, keeps_times } => {
                 w.kind(HASH_SET).bytes(pairs.0).flag(keeps_times)
             }
-            Change::HashRemove { fields } => w.kind(HASH_REMOVE).bytes(fields.0),
-            Change::HashExpire { fields, at_ms } => {
-                w.kind(HASH_EXPIRE).bytes(fields.0).option(at_ms)
-            }
             Change::SetAdd { members } => w.kind(SET_ADD).bytes(members.0),
-            Change::SetRemove { members } => w.kind(SET_REMOVE).bytes(members.0),
-            Change::SetExpire { members, at_ms } => {
-                w.kind(SET_EXPIRE).bytes(members.0).option(at_ms)
-            }
             Change::SortedSetAdd { pairs } => w.kind(SORTED_SET_ADD).bytes(pairs.0),
-            Change::SortedSetRemove { members } => w.kind(SORTED_SET_REMOVE).bytes(members.0),
-            Change::SortedSetExpire { members, at_ms } => {
-                w.kind(SORTED_SET_EXPIRE).bytes(members.0).option(at_ms)
-            }
+            Change::Remove { members } => w.kind(REMOVE).bytes(members.0),
+            Change::Expire { members, at_ms } => w.kind(EXPIRE).bytes(members.0).option(at_ms),
             Change::ListPush { end: at, elements } => {
                 w.kind(LIST_PUSH).flag(end(at)).bytes(elements.0)
             }
@@ -219,15 +182,30 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Whether an event of collections of this type can have brought it.
+    pub(super) fn is_of(&self, value_type: ValueType) -> bool {
+        match self {
+            Change::HashSet { .. } => value_type == ValueType::Hash,
+            Change::SetAdd { .. } => value_type == ValueType::Set,
+            Change::SortedSetAdd { .. } => value_type == ValueType::SortedSet,
+            Change::Remove { .. } | Change::Expire { .. } => {
+                matches!(value_type, ValueType::Hash | ValueType::Set | ValueType::SortedSet)
+            }
+            Change::ListPush { .. }
+            | Change::ListPop { .. }
+            | Change::ListSet { .. }
+            | Change::ListInsert { .. }
+            | Change::ListRemove { .. }
+            | Change::ListKeep { .. } => value_type == ValueType::List,
+            Change::Stream { .. } => value_type == ValueType::Stream,
+        }
+    }
+
     pub(super) fn decode(r: &mut Reader<'a>) -> Result<Change<'a>, Corrupt> {
         let end = |tail: bool| if tail { End::Tail } else { End::Head };
         Ok(match r.byte()? {
             HASH_SET => Change::HashSet { pairs: r.pairs()?, keeps_times: r.flag()? },
-            HASH_REMOVE => Change::HashRemove { fields: r.strings()? },
-            HASH_EXPIRE => Change::HashExpire { fields: r.strings()?, at_ms: r.option()? },
             SET_ADD => Change::SetAdd { members: r.strings()? },
-            SET_REMOVE => Change::SetRemove { members: r.strings()? },
-            SET_EXPIRE => Change::SetExpire { members: r.strings()?, at_ms: r.option()? },
             SORTED_SET_ADD => {
                 let pairs = r.pairs()?;
                 let scores = pairs.iter().step_by(2);
@@ -236,10 +214,8 @@ impl<'a> Change<'a> {
                 }
                 Change::SortedSetAdd { pairs }
             }
-            SORTED_SET_REMOVE => Change::SortedSetRemove { members: r.strings()? },
-            SORTED_SET_EXPIRE => {
-                Change::SortedSetExpire { members: r.strings()?, at_ms: r.option()? }
-            }
+            REMOVE => Change::Remove { members: r.strings()? },
+            EXPIRE => Change::Expire { members: r.strings()?, at_ms: r.option()? },
             LIST_PUSH => Change::ListPush { end: end(r.flag()?), elements: r.strings()? },
             LIST_POP => Change::ListPop { end: end(r.flag()?), count: r.number()? },
             LIST_SET => Change::ListSet { index: r.number()?, element: r.bytes()? },
@@ -275,6 +251,17 @@ macro_rules! events {
             /// The letter of its class in `notify-keyspace-events`.
             pub fn class(self) -> u8 {
                 match self { $(Event::$name => $letter,)* }
+            }
+
+            /// The type of the collections that it is told of.
+            pub(crate) fn value_type(self) -> ValueType {
+                match self.class() {
+                    b'h' => ValueType::Hash,
+                    b's' => ValueType::Set,
+                    b'z' => ValueType::SortedSet,
+                    b'l' => ValueType::List,
+                    _ => ValueType::Stream,
+                }
             }
 
             pub(super) fn from_number(number: u8) -> Result<Event, Corrupt> {

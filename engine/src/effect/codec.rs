@@ -271,12 +271,15 @@ pub(super) fn decode(log: &[u8]) -> Result<(Effect<'_>, &[u8]), Corrupt> {
             let form = PlacedForm(form);
             Effect::Place { db, key, form, value, expire_at, replaced, origin }
         }
-        CHANGE => Effect::Change {
-            db: r.db()?,
-            key: r.bytes()?,
-            event: Event::from_number(r.byte()?)?,
-            change: Change::decode(&mut r)?,
-        },
+        CHANGE => {
+            let (db, key) = (r.db()?, r.bytes()?);
+            let event = Event::from_number(r.byte()?)?;
+            let change = Change::decode(&mut r)?;
+            if !change.is_of(event.value_type()) {
+                return Err(Corrupt);
+            }
+            Effect::Change { db, key, event, change }
+        }
         CREATED => Effect::Created { db: r.db()?, key: r.bytes()? },
         MISSED => Effect::Missed { db: r.db()?, key: r.bytes()? },
         _ => return Err(Corrupt),
@@ -339,8 +342,8 @@ mod tests {
             Effect::Created { db: 1, key },
             Effect::Missed { db: 1, key },
             change(Event::Hset, Change::HashSet { pairs: strings, keeps_times: true }),
-            change(Event::Hexpire, Change::HashExpire { fields: strings, at_ms: Some(3) }),
-            change(Event::Srem, Change::SetRemove { members: strings }),
+            change(Event::Hexpire, Change::Expire { members: strings, at_ms: Some(3) }),
+            change(Event::Srem, Change::Remove { members: strings }),
             change(Event::Lpop, Change::ListPop { end: End::Tail, count: 1 << 40 }),
             change(Event::Lrem, Change::ListRemove { count: -3, element: bytes }),
             change(Event::Ltrim, Change::ListKeep { start: 3, count: 9 }),

@@ -1,8 +1,6 @@
 //! Changing a set, a hash or a sorted set, as far as it is the same for all: taking members out,
 //! giving them times, making room for more.
 
-use encodings::listpack::Element;
-
 use super::Members;
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType};
@@ -11,19 +9,30 @@ use crate::effect::{Change, DeleteCause, Event, Strings};
 use crate::error::OpError;
 use crate::heap::Outside;
 use crate::key::Key;
-use crate::packed::{self, Row, Rows, Shape, push_row};
+use crate::packed::{self, Rows, Shape, push_time};
 use crate::partition::{Look, Partition};
 use crate::set::{remove_integer, rows_of_integers};
 use crate::table::Entry;
 
-/// Members that were taken out of a collection.
-pub(crate) struct Removed {
+/// Members that were changed.
+struct Done {
     /// How many.
-    pub(crate) count: usize,
+    count: usize,
     /// Their names, as [`Strings`] hold them, if somebody listens to effects.
-    pub(crate) names: Vec<u8>,
-    /// None is left.
-    pub(crate) emptied: bool,
+    names: Option<Vec<u8>>,
+}
+
+impl Done {
+    fn add(&mut self, name: &[u8]) {
+        self.count += 1;
+        if let Some(names) = &mut self.names {
+            Strings::push(names, name);
+        }
+    }
+
+    fn names(&self) -> Strings<'_> {
+        Strings::new(self.names.as_deref().unwrap_or_default())
+    }
 }
 
 impl Partition {
@@ -39,11 +48,10 @@ impl Partition {
         Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
     }
 
-    /// The packed form of a value that is there and not big, or of a new one.
-    pub(crate) fn packed_form(&self, old: Option<Entry>, value_type: ValueType) -> Form {
-        let encoding =
-            old.map_or(Encoding::Bytes, |old| self.heap.view(old.block).encoding().placed(false));
-        Form::new(value_type, encoding)
+    /// The packed form of a value that is not big.
+    pub(crate) fn packed_form(&self, entry: Entry) -> Form {
+        let form = self.heap.view(entry.block).form();
+        Form { encoding: form.encoding.placed(false), ..form }
     }
 
     /// Makes a packed set, hash or sorted set big, or a new empty one that the caller fills at once.
@@ -65,111 +73,139 @@ impl Partition {
         Ok(self.heap.view(block).outside_index())
     }
 
-    /// Takes members out; the caller reports, and deletes the key if none is left. `None` without
-    /// the key.
-    pub(crate) fn remove_members<'p>(
+    fn nothing_done(&self) -> Done {
+        Done { count: 0, names: self.effects.listening.then(Vec::new) }
+    }
+
+    /// Takes members, or fields, away, and the key with the last one. How many were there. The event
+    /// tells the type.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`], [`OpError::OutOfMemory`]; nothing changed.
+    pub fn remove_members<'p>(
         &mut self,
         db: usize,
         key: &Key<'_>,
-        value_type: ValueType,
         names: impl Iterator<Item = &'p [u8]>,
-    ) -> Result<Option<Removed>, OpError> {
-        let Some(entry) = self.lookup_as(db, key, Look::Write, value_type)? else {
-            return Ok(None);
+        event: Event,
+    ) -> Result<usize, OpError> {
+        let Some(entry) = self.lookup_as(db, key, Look::Write, event.value_type())? else {
+            return Ok(0);
         };
-        let mut removed = Removed { count: 0, names: Vec::new(), emptied: false };
-        let listening = self.effects.listening;
-        let note = |removed: &mut Removed, name: &[u8]| {
-            removed.count += 1;
-            if listening {
-                Strings::push(&mut removed.names, name);
-            }
-        };
-        if let Outside::Big(index) = Outside::of(self.heap.view(entry.block)) {
-            self.heap.with_big(index, |big, heap| {
+        let mut done = self.nothing_done();
+        let emptied = if let Outside::Big(index) = Outside::of(self.heap.view(entry.block)) {
+            let emptied = self.heap.with_big(index, |big, heap| {
                 let dict = big.dict_mut();
                 for name in names {
                     if let Some(entry) = dict.find(heap, name) {
                         dict.remove(heap, entry);
-                        note(&mut removed, name);
+                        done.add(name);
                     }
                 }
-                removed.emptied = dict.len() == 0;
+                dict.len() == 0
             });
             self.refresh_record(db, key, index);
-            return Ok(Some(removed));
+            emptied
+        } else {
+            self.remove_packed(db, key, entry, names, &mut done)?
+        };
+        if done.count > 0 {
+            let change = Change::Remove { members: done.names() };
+            self.report_change(db, key, event, change, done.count);
         }
-        let form = self.packed_form(Some(entry), value_type);
+        if emptied {
+            let entry = self.find(db, key).expect("the key is still there");
+            self.delete_entry(db, key, entry, DeleteCause::Command);
+        }
+        Ok(done.count)
+    }
+
+    /// True when none is left; the value is then as it was.
+    fn remove_packed<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        entry: Entry,
+        names: impl Iterator<Item = &'p [u8]>,
+        done: &mut Done,
+    ) -> Result<bool, OpError> {
+        let form = self.packed_form(entry);
         let shape = Shape::of(form);
         let mut bytes = self.take_scratch(Some(entry));
         let is_intset = form.encoding == Encoding::Int;
         for name in names {
             if is_intset {
                 if remove_integer(&mut bytes, name) {
-                    note(&mut removed, name);
+                    done.add(name);
                 }
             } else if let Some((range, _)) = Rows::new(shape, &bytes).find(name) {
                 bytes.drain(range);
-                note(&mut removed, name);
+                done.add(name);
             }
         }
-        removed.emptied = bytes.len() <= shape.start() + usize::from(is_intset);
+        let emptied = bytes.len() <= shape.start() + usize::from(is_intset);
         let mut stored = Ok(());
-        if removed.count > 0 && !removed.emptied {
+        if done.count > 0 && !emptied {
             if shape.timed {
                 packed::refresh_earliest(&mut bytes, shape);
             }
             stored = self.store_packed(db, key, Some(entry), form, &bytes).map(drop);
         }
         self.give_scratch(bytes);
-        stored.map(|()| Some(removed))
+        stored.map(|()| emptied)
     }
 
-    /// Reports members that were taken out, and deletes the key if none is left.
-    pub(crate) fn report_removed(
+    /// Gives members, or fields, that are there a time in milliseconds since 1970, or takes it away.
+    /// How many were there. The event tells the type.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`]; [`OpError::OutOfMemory`], and then some may have their time.
+    pub fn expire_members<'p>(
         &mut self,
         db: usize,
         key: &Key<'_>,
-        event: Event,
-        change: Change<'_>,
-        removed: &Removed,
-    ) {
-        if removed.count == 0 {
-            return;
-        }
-        self.report_change(db, key, event, change, removed.count);
-        if removed.emptied {
-            let entry = self.find(db, key).expect("the key is still there");
-            self.delete_entry(db, key, entry, DeleteCause::Command);
-        }
-    }
-
-    /// Gives members that are there a time, or takes it away. How many were there.
-    pub(crate) fn expire_members_at<'p>(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        value_type: ValueType,
         names: impl Iterator<Item = &'p [u8]>,
         at_ms: Option<u64>,
+        event: Event,
     ) -> Result<usize, OpError> {
-        let Some(entry) = self.lookup_as(db, key, Look::Write, value_type)? else { return Ok(0) };
-        let mut count = 0;
-        if let Outside::Big(index) = Outside::of(self.heap.view(entry.block)) {
-            let done = self.heap.with_big(index, |big, heap| {
+        let Some(entry) = self.lookup_as(db, key, Look::Write, event.value_type())? else {
+            return Ok(0);
+        };
+        let mut done = self.nothing_done();
+        let result = if let Outside::Big(index) = Outside::of(self.heap.view(entry.block)) {
+            let result = self.heap.with_big(index, |big, heap| {
                 let dict = big.dict_mut();
                 for name in names {
                     if let Some(entry) = dict.find(heap, name) {
                         dict.retime(heap, entry, name, at_ms)?;
-                        count += 1;
+                        done.add(name);
                     }
                 }
                 Ok(())
             });
             self.refresh_record(db, key, index);
-            return done.map(|()| count);
+            result
+        } else {
+            self.expire_packed(db, key, entry, names, at_ms, &mut done)?;
+            Ok(())
+        };
+        if done.count > 0 {
+            let change = Change::Expire { members: done.names(), at_ms };
+            self.report_change(db, key, event, change, done.count);
         }
-        let mut form = self.packed_form(Some(entry), value_type);
+        result.map(|()| done.count)
+    }
+
+    fn expire_packed<'p>(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        entry: Entry,
+        names: impl Iterator<Item = &'p [u8]>,
+        at_ms: Option<u64>,
+        done: &mut Done,
+    ) -> Result<(), OpError> {
+        let mut form = self.packed_form(entry);
         let mut bytes = self.take_scratch(Some(entry));
         if form.encoding == Encoding::Int {
             bytes = rows_of_integers(&bytes);
@@ -181,27 +217,21 @@ impl Partition {
         }
         let shape = Shape::of(form);
         for name in names {
-            if let Some((range, row)) = Rows::new(shape, &bytes).find(name) {
-                count += 1;
-                let member = row.member.to_vec();
-                let value = row.value.to_vec();
-                let row = Row {
-                    member: Element::parse(&member),
-                    value: match row.value {
-                        Element::Int(value) => Element::Int(value),
-                        Element::Bytes(_) => Element::Bytes(&value),
-                    },
-                    expire_at: at_ms,
-                };
-                packed::replace(&mut bytes, range, |out| push_row(out, shape, &row));
+            let rows = Rows::new(shape, &bytes);
+            if let Some((row, _)) = rows.find(name) {
+                if shape.timed {
+                    let time = rows.time_of(row.start);
+                    packed::replace(&mut bytes, time, |out| push_time(out, at_ms));
+                }
+                done.add(name);
             }
         }
         let mut stored = Ok(());
-        if count > 0 && shape.timed {
+        if done.count > 0 && shape.timed {
             packed::refresh_earliest(&mut bytes, shape);
             stored = self.store_packed(db, key, Some(entry), form, &bytes).map(drop);
         }
         self.give_scratch(bytes);
-        stored.map(|()| count)
+        stored
     }
 }

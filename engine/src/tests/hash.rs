@@ -2,7 +2,7 @@
 
 use super::{NOW_MS, check_replay_and_flush, partition, partition_by_slots};
 use crate::testing::Rng;
-use crate::{DeleteCause, Event, Limits, OpError, Partition, SetOptions, StringValue};
+use crate::{DeleteCause, Event, Limits, OpError, Options, Partition, SetOptions, StringValue};
 use std::collections::BTreeMap;
 
 type Fields = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
@@ -88,7 +88,7 @@ fn step(rng: &mut Rng, partition: &mut Partition, oracle: &mut Oracle) {
         8..=10 => {
             let picked: Vec<_> = (0..1 + rng.below(20)).map(|_| pick_bytes(rng, 60)).collect();
             let names = picked.iter().map(|field| &field[..]);
-            let removed = partition.hash_remove(0, &key, names, Event::Hdel).unwrap();
+            let removed = partition.remove_members(0, &key, names, Event::Hdel).unwrap();
             let mut expected = 0;
             if let Some((fields, _)) = oracle.keys.get_mut(&name) {
                 expected = picked.iter().filter(|field| fields.remove(*field).is_some()).count();
@@ -99,7 +99,7 @@ fn step(rng: &mut Rng, partition: &mut Partition, oracle: &mut Oracle) {
             let picked: Vec<_> = (0..1 + rng.below(4)).map(|_| pick_bytes(rng, 60)).collect();
             let at_ms = (rng.below(4) > 0).then(|| oracle.now_ms + rng.below(200));
             let names = picked.iter().map(|field| &field[..]);
-            let count = partition.hash_expire(0, &key, names, at_ms, Event::Hexpire).unwrap();
+            let count = partition.expire_members(0, &key, names, at_ms, Event::Hexpire).unwrap();
             let mut expected = 0;
             if let Some((fields, _)) = oracle.keys.get_mut(&name) {
                 for field in &picked {
@@ -204,7 +204,7 @@ fn fields_go_when_they_are_due_without_a_look() {
         partition.hash_set(0, &key, pairs.into_iter(), false, Event::Hset).unwrap();
         for (field, at_ms) in [(b"a", 10), (b"b", 20), (b"c", 30)] {
             let names = [&field[..]].into_iter();
-            partition.hash_expire(0, &key, names, Some(NOW_MS + at_ms), Event::Hexpire).unwrap();
+            partition.expire_members(0, &key, names, Some(NOW_MS + at_ms), Event::Hexpire).unwrap();
         }
         assert_eq!(partition.next_expire_ms(), Some(NOW_MS + 11));
         partition.set_now(NOW_MS + 21);
@@ -224,11 +224,50 @@ fn a_field_with_a_time_moves_with_its_key() {
     let (key, to) = (partition.key(b"h"), partition.key(b"other"));
     partition.hash_set(0, &key, [(&b"a"[..], &b"1"[..])].into_iter(), false, Event::Hset).unwrap();
     let names = || [&b"a"[..]].into_iter();
-    partition.hash_expire(0, &key, names(), Some(NOW_MS + 9), Event::Hexpire).unwrap();
+    partition.expire_members(0, &key, names(), Some(NOW_MS + 9), Event::Hexpire).unwrap();
     partition.move_key(0, &key, 1).unwrap();
     partition.rename(1, &key, &to, false).unwrap();
     partition.validate();
     partition.set_now(NOW_MS + 10);
     partition.maintain(&mut || true);
     assert_eq!(partition.len(1), 0);
+}
+
+/// A change that ends half way reports the half that it did, so that a log tells the same.
+#[test]
+fn in_a_full_arena_the_effects_tell_what_was_done() {
+    let options = Options { arena_limit_bytes: 12 * 65536, ..Options::default() };
+    let mut partition = Partition::new(&options, NOW_MS).unwrap();
+    partition.listen(true);
+    let mut rng = Rng::new(11);
+    let mut refused = [0; 3];
+    for _ in 0..if cfg!(miri) { 60 } else { 4000 } {
+        let texts: Vec<_> = (0..rng.below(60))
+            .map(|_| format!("field {}", rng.below(2000) * rng.below(2000)).into_bytes())
+            .collect();
+        let names = texts.iter().map(Vec::as_slice);
+        let (hash, set) = (partition.key(b"hash"), partition.key(b"set"));
+        let kind = rng.below(4) as usize;
+        let done = match kind {
+            0 => {
+                let pairs = names.map(|name| (name, &name[..rng.below(7) as usize]));
+                let pairs: Vec<_> = pairs.collect();
+                partition.hash_set(0, &hash, pairs.into_iter(), false, Event::Hset)
+            }
+            1 => partition.set_add(0, &set, names, Event::Sadd),
+            2 => {
+                let at_ms = Some(NOW_MS + 1000 + rng.below(1000));
+                partition.expire_members(0, &hash, names, at_ms, Event::Hexpire)
+            }
+            _ if rng.below(6) == 0 => partition.remove_members(0, &hash, names, Event::Hdel),
+            _ => partition.remove_members(0, &set, names.take(6), Event::Srem),
+        };
+        if let Err(error) = done {
+            assert_eq!(error, OpError::OutOfMemory);
+            refused[kind] += 1;
+        }
+    }
+    assert!(cfg!(miri) || refused.iter().all(|&times| times > 10), "{refused:?}");
+    partition.validate();
+    check_replay_and_flush(partition);
 }

@@ -45,7 +45,7 @@ fn step(rng: &mut Rng, partition: &mut Partition, oracle: &mut BTreeMap<Vec<u8>,
             assert_eq!(added, picked.into_iter().filter(|name| known.insert(name.clone())).count());
         }
         6..=8 => {
-            let removed = partition.set_remove(0, &key, names, Event::Srem).unwrap();
+            let removed = partition.remove_members(0, &key, names, Event::Srem).unwrap();
             let known = oracle.entry(name.clone()).or_default();
             assert_eq!(removed, picked.iter().filter(|name| known.remove(*name)).count());
             if known.is_empty() {

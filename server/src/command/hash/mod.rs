@@ -222,7 +222,7 @@ fn hvals(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn hdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, db, args) = (ctx.key(1), ctx.client.db, ctx.args);
-    let removed = ctx.keyspace.hash_remove(db, &key, args.from(2), Event::Hdel)?;
+    let removed = ctx.keyspace.remove_members(db, &key, args.from(2), Event::Hdel)?;
     ctx.reply.count(removed);
     Ok(())
 }
@@ -237,7 +237,7 @@ fn hgetdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
         let is_gone = args.from(first).take(index).any(|other| other == field);
         answer_string(ctx.reply, value_of(hash, field).filter(|_| !is_gone));
     }
-    ctx.keyspace.hash_remove(db, &key, args.from(first), Event::Hdel)?;
+    ctx.keyspace.remove_members(db, &key, args.from(first), Event::Hdel)?;
     Ok(())
 }
 

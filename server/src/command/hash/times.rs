@@ -132,9 +132,9 @@ fn set_time(
     let fields: Vec<_> = fields.collect();
     let names = fields.iter().map(AsRef::as_ref);
     if at_ms <= ctx.keyspace.now_ms() {
-        ctx.keyspace.hash_remove(db, &key, names, Event::Hdel)?;
+        ctx.keyspace.remove_members(db, &key, names, Event::Hdel)?;
     } else {
-        ctx.keyspace.hash_expire(db, &key, names, Some(at_ms), Event::Hexpire)?;
+        ctx.keyspace.expire_members(db, &key, names, Some(at_ms), Event::Hexpire)?;
     }
     Ok(())
 }
@@ -244,7 +244,7 @@ fn persist(
     }
     if !changed.is_empty() {
         let fields = changed.into_iter();
-        ctx.keyspace.hash_expire(db, &key, fields, None, Event::Hpersist)?;
+        ctx.keyspace.expire_members(db, &key, fields, None, Event::Hpersist)?;
     }
     Ok(())
 }

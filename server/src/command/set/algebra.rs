@@ -189,7 +189,7 @@ pub(super) fn smove(ctx: &mut CommandCtx<'_>) -> CommandResult {
     };
     ctx.keyspace.of(&to).set_members(db, &to)?;
     if is_member && from.bytes != to.bytes {
-        ctx.keyspace.of(&from).set_remove(db, &from, once(), Event::Srem)?;
+        ctx.keyspace.of(&from).remove_members(db, &from, once(), Event::Srem)?;
         ctx.keyspace.of(&to).set_add(db, &to, once(), Event::Sadd)?;
     }
     ctx.reply.integer(i64::from(is_member));

@@ -107,7 +107,7 @@ fn sadd(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn srem(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, db, args) = (ctx.key(1), ctx.client.db, ctx.args);
-    let removed = ctx.keyspace.set_remove(db, &key, args.from(2), Event::Srem)?;
+    let removed = ctx.keyspace.remove_members(db, &key, args.from(2), Event::Srem)?;
     ctx.reply.count(removed);
     Ok(())
 }
@@ -207,7 +207,7 @@ fn spop(ctx: &mut CommandCtx<'_>) -> CommandResult {
         }
     }
     let members = popped.iter().map(Vec::as_slice);
-    ctx.keyspace.set_remove(db, &key, members, Event::Spop)?;
+    ctx.keyspace.remove_members(db, &key, members, Event::Spop)?;
     Ok(())
 }
 
