@@ -7,9 +7,8 @@
 
 use engine::Effect;
 
-use crate::multi::KeyName;
-
 use crate::keyspace::{Keyspace, Share};
+use crate::multi::KeyName;
 use crate::state::ShardState;
 
 impl Keyspace {

@@ -373,6 +373,32 @@ pub struct Command {
     pub run: Handler,
 }
 
+/// What the rows of one type's commands share.
+pub(super) struct Family {
+    pub(super) group: Group,
+    /// Categories beyond those that the flags imply.
+    pub(super) categories: u32,
+}
+
+impl Family {
+    /// A row with its documentation.
+    #[allow(clippy::too_many_arguments, reason = "a row of the table has so many columns")]
+    pub(super) const fn row(
+        &self,
+        name: &'static str,
+        arity: i32,
+        flags: u32,
+        run: Handler,
+        keys: &'static [KeySpec],
+        since: &'static str,
+        cost: &'static str,
+        summary: &'static str,
+    ) -> Command {
+        let row = Command::new(name, arity, flags, run).keys(keys).acl(self.categories);
+        row.docs(self.group, since, cost, summary)
+    }
+}
+
 impl Command {
     /// A row without keys; the builder calls below add to it.
     pub const fn new(name: &'static str, arity: i32, flags: u32, run: Handler) -> Self {

@@ -6,12 +6,14 @@
 mod times;
 mod walk;
 
+use std::collections::HashSet;
+
 use encodings::float80::Float80;
 use engine::{Event, Member, Members, StringValue};
 
 use super::dispatch::{CommandCtx, CommandResult, wrong_arity};
 use super::error::{CommandError, NOT_A_FLOAT};
-use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
+use super::spec::{Command, Family, Group, KeySpec, acl, flag, key_flag as key};
 use super::string::answer_string;
 
 const READ: &[KeySpec] = &[KeySpec::one(1, key::RO | key::ACCESS)];
@@ -29,92 +31,75 @@ const FAST_GROWTH: u32 = FAST_WRITE | flag::DENYOOM;
 const BY_FIELDS: &str = "O(N) with the number of fields named";
 const BY_SIZE: &str = "O(N) with the number of fields of the hash";
 
-#[allow(clippy::too_many_arguments, reason = "a row of the table has so many columns")]
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: u32,
-    run: Handler,
-    keys: &'static [KeySpec],
-    since: &'static str,
-    cost: &'static str,
-    summary: &'static str,
-) -> Command {
-    Command::new(name, arity, flags, run).keys(keys).acl(acl::HASH).docs(
-        Group::Hash,
-        since,
-        cost,
-        summary,
-    )
-}
+const HASH: Family = Family { group: Group::Hash, categories: acl::HASH };
 
 /// The rows of this family.
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
-    row("hset", -4, FAST_GROWTH, hset, UPDATE, "2.0.0", "O(1) for each field",
+    HASH.row("hset", -4, FAST_GROWTH, hset, UPDATE, "2.0.0", "O(1) for each field",
         "Gives fields of a hash values."),
-    row("hsetnx", 4, FAST_GROWTH, hsetnx, INSERT, "2.0.0", "O(1)",
+    HASH.row("hsetnx", 4, FAST_GROWTH, hsetnx, INSERT, "2.0.0", "O(1)",
         "Gives a field of a hash a value if it has none."),
-    row("hmset", -4, FAST_GROWTH, hmset, UPDATE, "2.0.0", BY_FIELDS,
+    HASH.row("hmset", -4, FAST_GROWTH, hmset, UPDATE, "2.0.0", BY_FIELDS,
         "Gives several fields of a hash values; HSET does the same."),
-    row("hsetex", -6, FAST_GROWTH, times::hsetex, UPDATE, "8.0.0", BY_FIELDS,
+    HASH.row("hsetex", -6, FAST_GROWTH, times::hsetex, UPDATE, "8.0.0", BY_FIELDS,
         "Gives fields of a hash values and a time, with conditions if asked."),
-    row("hget", 3, FAST_READ, hget, READ, "2.0.0", "O(1)",
+    HASH.row("hget", 3, FAST_READ, hget, READ, "2.0.0", "O(1)",
         "Reads a field of a hash."),
-    row("hmget", -3, FAST_READ, hmget, READ, "2.0.0", BY_FIELDS,
+    HASH.row("hmget", -3, FAST_READ, hmget, READ, "2.0.0", BY_FIELDS,
         "Reads several fields of a hash."),
-    row("hgetall", 2, flag::READONLY, hgetall, READ, "2.0.0", BY_SIZE,
+    HASH.row("hgetall", 2, flag::READONLY, hgetall, READ, "2.0.0", BY_SIZE,
         "Reads all fields of a hash with their values.")
         .tips(&["nondeterministic_output_order"]),
-    row("hkeys", 2, flag::READONLY, hkeys, READ, "2.0.0", BY_SIZE,
+    HASH.row("hkeys", 2, flag::READONLY, hkeys, READ, "2.0.0", BY_SIZE,
         "Lists the fields of a hash.")
         .tips(&["nondeterministic_output_order"]),
-    row("hvals", 2, flag::READONLY, hvals, READ, "2.0.0", BY_SIZE,
+    HASH.row("hvals", 2, flag::READONLY, hvals, READ, "2.0.0", BY_SIZE,
         "Lists the values of a hash.")
         .tips(&["nondeterministic_output_order"]),
-    row("hgetdel", -5, FAST_WRITE, hgetdel, TAKE, "8.0.0", BY_FIELDS,
+    HASH.row("hgetdel", -5, FAST_WRITE, hgetdel, TAKE, "8.0.0", BY_FIELDS,
         "Reads fields of a hash and takes them away."),
-    row("hgetex", -5, FAST_WRITE, times::hgetex, CHANGE, "8.0.0", BY_FIELDS,
+    HASH.row("hgetex", -5, FAST_WRITE, times::hgetex, CHANGE, "8.0.0", BY_FIELDS,
         "Reads fields of a hash and changes or removes their times."),
-    row("hdel", -3, FAST_WRITE, hdel, REMOVE, "2.0.0", BY_FIELDS,
+    HASH.row("hdel", -3, FAST_WRITE, hdel, REMOVE, "2.0.0", BY_FIELDS,
         "Takes fields of a hash away, and the key with the last one."),
-    row("hlen", 2, FAST_READ, hlen, LOOK, "2.0.0", "O(1)",
+    HASH.row("hlen", 2, FAST_READ, hlen, LOOK, "2.0.0", "O(1)",
         "Counts the fields of a hash."),
-    row("hstrlen", 3, FAST_READ, hstrlen, LOOK, "3.2.0", "O(1)",
+    HASH.row("hstrlen", 3, FAST_READ, hstrlen, LOOK, "3.2.0", "O(1)",
         "Measures the value of a field."),
-    row("hexists", 3, FAST_READ, hexists, LOOK, "2.0.0", "O(1)",
+    HASH.row("hexists", 3, FAST_READ, hexists, LOOK, "2.0.0", "O(1)",
         "Tells whether a hash has a field."),
-    row("hincrby", 4, FAST_GROWTH, hincrby, CHANGE, "2.0.0", "O(1)",
+    HASH.row("hincrby", 4, FAST_GROWTH, hincrby, CHANGE, "2.0.0", "O(1)",
         "Adds a number to the integer in a field; a missing one counts as 0."),
-    row("hincrbyfloat", 4, FAST_GROWTH, hincrbyfloat, CHANGE, "2.6.0", "O(1)",
+    HASH.row("hincrbyfloat", 4, FAST_GROWTH, hincrbyfloat, CHANGE, "2.6.0", "O(1)",
         "Adds a floating-point number to the number in a field; a missing one counts as 0."),
-    row("hrandfield", -2, flag::READONLY, walk::hrandfield, READ, "6.2.0",
+    HASH.row("hrandfield", -2, flag::READONLY, walk::hrandfield, READ, "6.2.0",
         "O(N) with the number of fields answered",
         "Answers random fields of a hash.")
         .tips(&["nondeterministic_output"]),
-    row("hscan", -3, flag::READONLY, walk::hscan, READ, "2.8.0",
+    HASH.row("hscan", -3, flag::READONLY, walk::hscan, READ, "2.8.0",
         "O(1) for each call, O(N) for a whole walk with the number of fields",
         "Walks over the fields of a hash.")
         .tips(&["nondeterministic_output"]),
-    row("hexpire", -6, FAST_WRITE, times::hexpire, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hexpire", -6, FAST_WRITE, times::hexpire, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a life of some seconds."),
-    row("hpexpire", -6, FAST_WRITE, times::hpexpire, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hpexpire", -6, FAST_WRITE, times::hpexpire, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a life of some milliseconds."),
-    row("hexpireat", -6, FAST_WRITE, times::hexpireat, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hexpireat", -6, FAST_WRITE, times::hexpireat, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a time in Unix seconds at which they are due."),
-    row("hpexpireat", -6, FAST_WRITE, times::hpexpireat, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hpexpireat", -6, FAST_WRITE, times::hpexpireat, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a time in Unix milliseconds at which they are due."),
-    row("hpersist", -5, FAST_WRITE, times::hpersist, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hpersist", -5, FAST_WRITE, times::hpersist, UPDATE, "7.4.0", BY_FIELDS,
         "Takes the times of fields of a hash away."),
-    row("httl", -5, FAST_READ, times::httl, READ, "7.4.0", BY_FIELDS,
+    HASH.row("httl", -5, FAST_READ, times::httl, READ, "7.4.0", BY_FIELDS,
         "Tells the seconds that fields of a hash have left.")
         .tips(&["nondeterministic_output"]),
-    row("hpttl", -5, FAST_READ, times::hpttl, READ, "7.4.0", BY_FIELDS,
+    HASH.row("hpttl", -5, FAST_READ, times::hpttl, READ, "7.4.0", BY_FIELDS,
         "Tells the milliseconds that fields of a hash have left.")
         .tips(&["nondeterministic_output"]),
-    row("hexpiretime", -5, FAST_READ, times::hexpiretime, READ, "7.4.0", BY_FIELDS,
+    HASH.row("hexpiretime", -5, FAST_READ, times::hexpiretime, READ, "7.4.0", BY_FIELDS,
         "Tells the Unix seconds at which fields of a hash are due."),
-    row("hpexpiretime", -5, FAST_READ, times::hpexpiretime, READ, "7.4.0", BY_FIELDS,
+    HASH.row("hpexpiretime", -5, FAST_READ, times::hpexpiretime, READ, "7.4.0", BY_FIELDS,
         "Tells the Unix milliseconds at which fields of a hash are due."),
 ];
 
@@ -232,9 +217,10 @@ fn hgetdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let hash = ctx.keyspace.hash(db, &key)?;
     let first = times::fields_from(args, 2)?;
     ctx.reply.array(args.len() - first);
-    for (index, field) in args.from(first).enumerate() {
+    let mut seen = HashSet::new();
+    for field in args.from(first) {
         // A field that is named twice is gone the second time.
-        let is_gone = args.from(first).take(index).any(|other| other == field);
+        let is_gone = !seen.insert(field);
         answer_string(ctx.reply, value_of(hash, field).filter(|_| !is_gone));
     }
     ctx.keyspace.remove_members(db, &key, args.from(first), Event::Hdel)?;

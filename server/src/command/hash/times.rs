@@ -1,5 +1,7 @@
 //! Times of fields: HEXPIRE and its kin, HTTL and its kin, HPERSIST, HGETEX, HSETEX.
 
+use std::collections::HashSet;
+
 use encodings::integer::parse_i64;
 use engine::Event;
 
@@ -8,6 +10,7 @@ use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult, wrong_arity};
 use crate::command::error::{CommandError, NOT_AN_INTEGER};
 use crate::command::string::answer_string;
+use crate::resp::Reply;
 
 /// The latest time that a field can have, as in Redis: milliseconds since 1970.
 const AT_MS_MAX: i64 = (1 << 46) - 1;
@@ -64,8 +67,8 @@ impl Scale {
             .find_map(|(word, scale)| args.is(at, word).then_some(scale))
     }
 
-    fn origin_ms(self, ctx: &CommandCtx<'_>) -> i64 {
-        if self.relative { ctx.keyspace.now_ms() as i64 } else { 0 }
+    fn origin_ms(self, now_ms: u64) -> i64 {
+        if self.relative { now_ms as i64 } else { 0 }
     }
 
     /// The absolute time in milliseconds that a text gives.
@@ -75,7 +78,7 @@ impl Scale {
             return Err(CommandError::new("ERR invalid expire time, must be >= 0"));
         }
         let ms = if self.seconds { value.checked_mul(1000) } else { Some(value) };
-        ms.and_then(|ms| ms.checked_add(self.origin_ms(ctx)))
+        ms.and_then(|ms| ms.checked_add(self.origin_ms(ctx.keyspace.now_ms())))
             .filter(|ms| *ms <= AT_MS_MAX)
             .map(|ms| ms as u64)
             .ok_or_else(|| {
@@ -85,8 +88,8 @@ impl Scale {
     }
 
     /// A time as a client asks for it.
-    fn show(self, ctx: &CommandCtx<'_>, at_ms: u64) -> i64 {
-        let ms = at_ms as i64 - self.origin_ms(ctx);
+    fn show(self, now_ms: u64, at_ms: u64) -> i64 {
+        let ms = at_ms as i64 - self.origin_ms(now_ms);
         if self.seconds { (ms + 999) / 1000 } else { ms }
     }
 }
@@ -149,22 +152,21 @@ fn expire(ctx: &mut CommandCtx<'_>, scale: Scale) -> CommandResult {
     let first = fields_or(args, 3 + usize::from(condition != Condition::Always), TOO_FEW)?;
     let is_over = at_ms <= ctx.keyspace.now_ms();
     ctx.reply.array(args.len() - first);
-    let mut changed = Vec::new();
+    // A field may be named twice: then it already has its time, or is gone.
+    let (mut changed, mut known) = (Vec::new(), HashSet::new());
     let hash = ctx.keyspace.hash_look(db, &key)?;
-    for (index, field) in args.from(first).enumerate() {
-        let known = hash.and_then(|hash| hash.get(field));
-        let seen = is_over && args.from(first).take(index).any(|other| other == field);
-        let answer = match known {
+    for field in args.from(first) {
+        let answer = match hash.and_then(|hash| hash.get(field)).map(|field| field.expire_at) {
             None => MISSING,
-            Some(_) if seen && changed.contains(&field) => MISSING,
-            Some(known) => {
-                let twice = changed.contains(&field);
-                let current = if twice { Some(at_ms) } else { known.expire_at };
-                if !condition.holds(current, at_ms) {
-                    REFUSED
-                } else {
+            Some(_) if is_over && known.contains(field) => MISSING,
+            Some(before) => {
+                let current = if known.contains(field) { Some(at_ms) } else { before };
+                if condition.holds(current, at_ms) {
                     changed.push(field);
+                    known.insert(field);
                     if is_over { GONE } else { DONE }
+                } else {
+                    REFUSED
                 }
             }
         };
@@ -191,15 +193,15 @@ pub(super) fn hpexpireat(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn tell_times(ctx: &mut CommandCtx<'_>, scale: Scale) -> CommandResult {
     let (key, db, args) = (ctx.key(1), ctx.client.db, ctx.args);
-    ctx.keyspace.hash(db, &key)?;
+    let now_ms = ctx.keyspace.now_ms();
+    let hash = ctx.keyspace.hash(db, &key)?;
     let first = fields_from(args, 2)?;
     ctx.reply.array(args.len() - first);
     for field in args.from(first) {
-        let hash = ctx.keyspace.hash_look(db, &key)?;
         let answer = match hash.and_then(|hash| hash.get(field)).map(|field| field.expire_at) {
             None => MISSING,
             Some(None) => TIMELESS,
-            Some(Some(at_ms)) => scale.show(ctx, at_ms),
+            Some(Some(at_ms)) => scale.show(now_ms, at_ms),
         };
         ctx.reply.integer(answer);
     }
@@ -222,25 +224,25 @@ pub(super) fn hpexpiretime(ctx: &mut CommandCtx<'_>) -> CommandResult {
     tell_times(ctx, PXAT)
 }
 
-/// Takes the times of those fields away that have one, and says for each what became of it.
+/// Takes the times of those fields away that have one, and calls `tell` with what became of each.
 fn persist(
     ctx: &mut CommandCtx<'_>,
     first: usize,
-    mut tell: impl FnMut(&mut CommandCtx<'_>, i64),
+    tell: impl Fn(&mut Reply, i64),
 ) -> CommandResult {
     let (key, db, args) = (ctx.key(1), ctx.client.db, ctx.args);
-    let mut changed = Vec::new();
+    let (mut changed, mut known) = (Vec::new(), HashSet::new());
+    let hash = ctx.keyspace.hash_look(db, &key)?;
     for field in args.from(first) {
-        let hash = ctx.keyspace.hash_look(db, &key)?;
         let answer = match hash.and_then(|hash| hash.get(field)).map(|field| field.expire_at) {
             None => MISSING,
-            Some(Some(_)) if !changed.contains(&field) => {
+            Some(Some(_)) if known.insert(field) => {
                 changed.push(field);
                 DONE
             }
             Some(_) => TIMELESS,
         };
-        tell(ctx, answer);
+        tell(ctx.reply, answer);
     }
     if !changed.is_empty() {
         let fields = changed.into_iter();
@@ -254,7 +256,7 @@ pub(super) fn hpersist(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.keyspace.hash_look(db, &key)?;
     let first = fields_from(args, 2)?;
     ctx.reply.array(args.len() - first);
-    persist(ctx, first, |ctx, answer| ctx.reply.integer(answer))
+    persist(ctx, first, Reply::integer)
 }
 
 pub(super) fn hgetex(ctx: &mut CommandCtx<'_>) -> CommandResult {
@@ -268,9 +270,10 @@ pub(super) fn hgetex(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let hash = ctx.keyspace.hash_look(db, &key)?;
     ctx.reply.array(args.len() - first);
     let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
-    for (index, field) in args.from(first).enumerate() {
+    let mut seen = HashSet::new();
+    for field in args.from(first) {
         // A field whose time is over is gone when it is named the second time.
-        let is_gone = is_over && args.from(first).take(index).any(|other| other == field);
+        let is_gone = is_over && !seen.insert(field);
         answer_string(ctx.reply, value_of(hash, field).filter(|_| !is_gone));
     }
     if hash.is_none() {

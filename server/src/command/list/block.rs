@@ -47,8 +47,6 @@ fn wait(
     until_ms: Option<u64>,
     pop: Pop,
 ) -> CommandResult {
-    let mut on_timeout = Reply::new(Vec::new(), ctx.client.protocol);
-    on_timeout.null_array();
     if !ctx.may_block() {
         match pop.target {
             Some(_) => ctx.reply.null(),
@@ -75,6 +73,8 @@ fn wait(
         share.list_waiters.add(db, key.bytes, waiter);
         share.update_listening();
     }
+    let mut on_timeout = Reply::new(Vec::new(), ctx.client.protocol);
+    on_timeout.null_array();
     let (on_timeout, request) = (on_timeout.into_bytes(), request.into_bytes());
     ctx.block(Blocked { claim, until_ms, on_timeout, request });
     Ok(())

@@ -7,12 +7,13 @@ mod block;
 mod pop;
 
 use encodings::integer::parse_i64;
-use engine::{End, Event, List, StringValue};
+use engine::{End, Event, StringValue};
 
 use super::dispatch::{CommandCtx, CommandResult};
 use super::error::{CommandError, NO_SUCH_KEY, NOT_AN_INTEGER, SYNTAX};
-use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
+use super::spec::{Command, Family, Group, KeySpec, acl, flag, key_flag as key};
 use super::string::answer_string;
+use crate::resp::Reply;
 
 const READ: &[KeySpec] = &[KeySpec::one(1, key::RO | key::ACCESS)];
 const LOOK: &[KeySpec] = &[KeySpec::one(1, key::RO)];
@@ -33,75 +34,58 @@ const FAST_GROWTH: u32 = GROWTH | flag::FAST;
 
 const TO_THE_PLACE: &str = "O(N) with the elements up to the place";
 
-#[allow(clippy::too_many_arguments, reason = "a row of the table has so many columns")]
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: u32,
-    run: Handler,
-    keys: &'static [KeySpec],
-    since: &'static str,
-    cost: &'static str,
-    summary: &'static str,
-) -> Command {
-    Command::new(name, arity, flags, run).keys(keys).acl(acl::LIST).docs(
-        Group::List,
-        since,
-        cost,
-        summary,
-    )
-}
+const LIST: Family = Family { group: Group::List, categories: acl::LIST };
 
 /// The rows of this family.
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
-    row("lpush", -3, FAST_GROWTH, lpush, INSERT, "1.0.0", "O(1) for each element",
+    LIST.row("lpush", -3, FAST_GROWTH, lpush, INSERT, "1.0.0", "O(1) for each element",
         "Adds elements at the head of a list, which it creates if needed."),
-    row("rpush", -3, FAST_GROWTH, rpush, INSERT, "1.0.0", "O(1) for each element",
+    LIST.row("rpush", -3, FAST_GROWTH, rpush, INSERT, "1.0.0", "O(1) for each element",
         "Adds elements at the tail of a list, which it creates if needed."),
-    row("lpushx", -3, FAST_GROWTH, lpushx, INSERT, "2.2.0", "O(1) for each element",
+    LIST.row("lpushx", -3, FAST_GROWTH, lpushx, INSERT, "2.2.0", "O(1) for each element",
         "Adds elements at the head of a list that exists."),
-    row("rpushx", -3, FAST_GROWTH, rpushx, INSERT, "2.2.0", "O(1) for each element",
+    LIST.row("rpushx", -3, FAST_GROWTH, rpushx, INSERT, "2.2.0", "O(1) for each element",
         "Adds elements at the tail of a list that exists."),
-    row("lpop", -2, FAST_WRITE, pop::lpop, TAKE, "1.0.0", "O(N) with the elements taken",
+    LIST.row("lpop", -2, FAST_WRITE, pop::lpop, TAKE, "1.0.0", "O(N) with the elements taken",
         "Takes elements from the head of a list."),
-    row("rpop", -2, FAST_WRITE, pop::rpop, TAKE, "1.0.0", "O(N) with the elements taken",
+    LIST.row("rpop", -2, FAST_WRITE, pop::rpop, TAKE, "1.0.0", "O(N) with the elements taken",
         "Takes elements from the tail of a list."),
-    row("lmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, pop::lmpop, TAKE_COUNTED, "7.0.0",
+    LIST.row("lmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, pop::lmpop, TAKE_COUNTED, "7.0.0",
         "O(N+M) with the keys and the elements taken",
         "Takes elements from the first of several lists that has any."),
-    row("lmove", 5, GROWTH, pop::lmove, MOVE, "6.2.0", "O(1)",
+    LIST.row("lmove", 5, GROWTH, pop::lmove, MOVE, "6.2.0", "O(1)",
         "Moves an element from an end of a list to an end of another, or of the same."),
-    row("rpoplpush", 3, GROWTH, pop::rpoplpush, MOVE, "1.2.0", "O(1)",
+    LIST.row("rpoplpush", 3, GROWTH, pop::rpoplpush, MOVE, "1.2.0", "O(1)",
         "Moves the last element of a list to the head of another, or of the same."),
-    row("blpop", -3, WAITS, block::blpop, TAKE_ALL, "2.0.0", "O(N) with the number of keys",
+    LIST.row("blpop", -3, WAITS, block::blpop, TAKE_ALL, "2.0.0", "O(N) with the number of keys",
         "Takes the first element of the first of several lists that has any, or waits for one."),
-    row("brpop", -3, WAITS, block::brpop, TAKE_ALL, "2.0.0", "O(N) with the number of keys",
+    LIST.row("brpop", -3, WAITS, block::brpop, TAKE_ALL, "2.0.0", "O(N) with the number of keys",
         "Takes the last element of the first of several lists that has any, or waits for one."),
-    row("blmpop", -5, WAITS | flag::MOVABLE_KEYS, block::blmpop, TAKE_COUNTED_LATE, "7.0.0",
+    LIST.row("blmpop", -5, WAITS | flag::MOVABLE_KEYS, block::blmpop, TAKE_COUNTED_LATE, "7.0.0",
         "O(N+M) with the keys and the elements taken",
         "Takes elements from the first of several lists that has any, or waits for one."),
-    row("blmove", 6, WAITS | flag::DENYOOM, block::blmove, MOVE, "6.2.0", "O(1)",
+    LIST.row("blmove", 6, WAITS | flag::DENYOOM, block::blmove, MOVE, "6.2.0", "O(1)",
         "Moves an element from an end of a list to an end of another, or waits for one."),
-    row("brpoplpush", 4, WAITS | flag::DENYOOM, block::brpoplpush, MOVE, "2.2.0", "O(1)",
+    LIST.row("brpoplpush", 4, WAITS | flag::DENYOOM, block::brpoplpush, MOVE, "2.2.0", "O(1)",
         "Moves the last element of a list to the head of another, or waits for one."),
-    row("llen", 2, flag::READONLY | flag::FAST, llen, LOOK, "1.0.0", "O(1)",
+    LIST.row("llen", 2, flag::READONLY | flag::FAST, llen, LOOK, "1.0.0", "O(1)",
         "Counts the elements of a list."),
-    row("lindex", 3, flag::READONLY, lindex, READ, "1.0.0", TO_THE_PLACE,
+    LIST.row("lindex", 3, flag::READONLY, lindex, READ, "1.0.0", TO_THE_PLACE,
         "Reads the element of a list at an index."),
-    row("lrange", 4, flag::READONLY, lrange, READ, "1.0.0",
+    LIST.row("lrange", 4, flag::READONLY, lrange, READ, "1.0.0",
         "O(S+N) with the distance to the start and the elements answered",
         "Reads a range of a list."),
-    row("lset", 4, GROWTH, lset, UPDATE, "1.0.0", TO_THE_PLACE,
+    LIST.row("lset", 4, GROWTH, lset, UPDATE, "1.0.0", TO_THE_PLACE,
         "Gives the element of a list at an index another value."),
-    row("linsert", 5, GROWTH, linsert, INSERT, "2.2.0", TO_THE_PLACE,
+    LIST.row("linsert", 5, GROWTH, linsert, INSERT, "2.2.0", TO_THE_PLACE,
         "Puts an element before or after another one."),
-    row("lrem", 4, flag::WRITE, lrem, REMOVE, "1.0.0",
+    LIST.row("lrem", 4, flag::WRITE, lrem, REMOVE, "1.0.0",
         "O(N+M) with the length and the elements taken away",
         "Takes elements away that are equal to one."),
-    row("ltrim", 4, flag::WRITE, ltrim, REMOVE, "1.0.0", "O(N) with the elements taken away",
+    LIST.row("ltrim", 4, flag::WRITE, ltrim, REMOVE, "1.0.0", "O(N) with the elements taken away",
         "Leaves only a range of a list."),
-    row("lpos", -3, flag::READONLY, lpos, READ, "6.0.6", "O(N) with the elements looked at",
+    LIST.row("lpos", -3, flag::READONLY, lpos, READ, "6.0.6", "O(N) with the elements looked at",
         "Tells where elements equal to one are."),
 ];
 
@@ -193,19 +177,6 @@ fn lset(ctx: &mut CommandCtx<'_>) -> CommandResult {
     ctx.keyspace.list_set(db, &key, place, args.get(3))?;
     ctx.reply.ok();
     Ok(())
-}
-
-/// The places of elements equal to one, from the head or the tail on.
-fn places<'a>(list: List<'a>, element: &'a [u8], back: bool) -> impl Iterator<Item = usize> + 'a {
-    let wanted = parse_i64(element).map_or(StringValue::Bytes(element), StringValue::Int);
-    let len = list.len();
-    let forward = (!back).then(|| list.iter_from(0).enumerate()).into_iter().flatten();
-    let backward = back
-        .then(|| list.iter_back_from(len.saturating_sub(1)).enumerate())
-        .into_iter()
-        .flatten()
-        .map(move |(index, other)| (len - 1 - index, other));
-    forward.chain(backward).filter(move |(_, other)| *other == wanted).map(|(index, _)| index)
 }
 
 fn linsert(ctx: &mut CommandCtx<'_>) -> CommandResult {
@@ -309,27 +280,48 @@ fn lpos(ctx: &mut CommandCtx<'_>) -> CommandResult {
         }
         return Ok(());
     }
-    let (len, back) = (list.len(), rank < 0);
-    let distance = |place: usize| if back { len - 1 - place } else { place };
-    let mut found = places(list, element, back)
-        .take_while(|place| len_max == 0 || distance(*place) < len_max)
+    let len = list.len();
+    let looked_at = if len_max == 0 { len } else { len_max };
+    if rank > 0 {
+        let elements = list.iter_from(0).take(looked_at).enumerate();
+        answer_places(ctx.reply, elements, element, rank, count);
+    } else {
+        let back = list.iter_back_from(len - 1).take(looked_at).enumerate();
+        let elements = back.map(|(distance, other)| (len - 1 - distance, other));
+        answer_places(ctx.reply, elements, element, rank, count);
+    }
+    Ok(())
+}
+
+/// Answers where elements equal to one are: `count` of them or all from the `rank`th one on, or only
+/// that one.
+fn answer_places<'l>(
+    reply: &mut Reply,
+    elements: impl Iterator<Item = (usize, StringValue<'l>)>,
+    element: &[u8],
+    rank: i64,
+    count: Option<usize>,
+) {
+    let wanted = parse_i64(element).map_or(StringValue::Bytes(element), StringValue::Int);
+    let mut found = elements
+        .filter(|(_, other)| *other == wanted)
+        .map(|(place, _)| place)
         .skip(rank.unsigned_abs() as usize - 1);
     match count {
         None => match found.next() {
-            Some(place) => ctx.reply.count(place),
-            None => ctx.reply.null(),
+            Some(place) => reply.count(place),
+            None => reply.null(),
         },
         Some(count) => {
-            let start = ctx.reply.defer();
+            let start = reply.defer();
             let mut answered = 0;
             for place in found.take(if count == 0 { usize::MAX } else { count }) {
-                ctx.reply.count(place);
+                reply.count(place);
                 answered += 1;
             }
-            ctx.reply.finish_array(start, answered);
+            reply.finish_array(start, answered);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

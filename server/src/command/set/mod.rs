@@ -10,7 +10,7 @@ use super::dispatch::{CommandCtx, CommandResult};
 use super::error::{CommandError, SYNTAX};
 use super::keys::scan::scan_members;
 use super::sample::{Sample, sample};
-use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
+use super::spec::{Command, Family, Group, KeySpec, acl, flag, key_flag as key};
 use super::string::answer_string;
 
 const READ: &[KeySpec] = &[KeySpec::one(1, key::RO | key::ACCESS)];
@@ -34,67 +34,50 @@ const CROSSED: &str = "O(N*M) with the members of the smallest set and the numbe
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const VARYING: &[&str] = &["nondeterministic_output"];
 
-#[allow(clippy::too_many_arguments, reason = "a row of the table has so many columns")]
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: u32,
-    run: Handler,
-    keys: &'static [KeySpec],
-    since: &'static str,
-    cost: &'static str,
-    summary: &'static str,
-) -> Command {
-    Command::new(name, arity, flags, run).keys(keys).acl(acl::SET).docs(
-        Group::Set,
-        since,
-        cost,
-        summary,
-    )
-}
+const SET: Family = Family { group: Group::Set, categories: acl::SET };
 
 /// The rows of this family.
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
-    row("sadd", -3, GROWTH | flag::FAST, sadd, INSERT, "1.0.0", "O(1) for each member",
+    SET.row("sadd", -3, GROWTH | flag::FAST, sadd, INSERT, "1.0.0", "O(1) for each member",
         "Adds members to a set, which it creates if needed."),
-    row("srem", -3, FAST_WRITE, srem, REMOVE, "1.0.0", "O(N) with the number of members named",
+    SET.row("srem", -3, FAST_WRITE, srem, REMOVE, "1.0.0", "O(N) with the number of members named",
         "Takes members out of a set, and the key with the last one."),
-    row("smove", 4, FAST_WRITE, algebra::smove, MOVE, "1.0.0", "O(1)",
+    SET.row("smove", 4, FAST_WRITE, algebra::smove, MOVE, "1.0.0", "O(1)",
         "Moves a member from one set to another."),
-    row("sismember", 3, FAST_READ, sismember, LOOK, "1.0.0", "O(1)",
+    SET.row("sismember", 3, FAST_READ, sismember, LOOK, "1.0.0", "O(1)",
         "Tells whether a set has a member."),
-    row("smismember", -3, FAST_READ, smismember, READ, "6.2.0",
+    SET.row("smismember", -3, FAST_READ, smismember, READ, "6.2.0",
         "O(N) with the number of members named",
         "Tells which of several members a set has."),
-    row("scard", 2, FAST_READ, scard, LOOK, "1.0.0", "O(1)",
+    SET.row("scard", 2, FAST_READ, scard, LOOK, "1.0.0", "O(1)",
         "Counts the members of a set."),
-    row("smembers", 2, flag::READONLY, smembers, READ, "1.0.0",
+    SET.row("smembers", 2, flag::READONLY, smembers, READ, "1.0.0",
         "O(N) with the number of members",
         "Lists the members of a set.").tips(ANY_ORDER),
-    row("spop", -2, FAST_WRITE, spop, TAKE, "1.0.0",
+    SET.row("spop", -2, FAST_WRITE, spop, TAKE, "1.0.0",
         "O(1) for one member, O(N) with the number asked for",
         "Takes random members out of a set.").tips(VARYING),
-    row("srandmember", -2, flag::READONLY, srandmember, READ, "1.0.0",
+    SET.row("srandmember", -2, flag::READONLY, srandmember, READ, "1.0.0",
         "O(1) for one member, O(N) with the number asked for",
         "Answers random members of a set.").tips(VARYING),
-    row("sscan", -3, flag::READONLY, sscan, READ, "2.8.0",
+    SET.row("sscan", -3, flag::READONLY, sscan, READ, "2.8.0",
         "O(1) for each call, O(N) for a whole walk with the number of members",
         "Walks over the members of a set.").tips(VARYING),
-    row("sinter", -2, flag::READONLY, algebra::sinter, READ_ALL, "1.0.0", CROSSED,
+    SET.row("sinter", -2, flag::READONLY, algebra::sinter, READ_ALL, "1.0.0", CROSSED,
         "Answers the members that all of several sets have.").tips(ANY_ORDER),
-    row("sintercard", -3, flag::READONLY | flag::MOVABLE_KEYS, algebra::sintercard, READ_COUNTED,
+    SET.row("sintercard", -3, flag::READONLY | flag::MOVABLE_KEYS, algebra::sintercard, READ_COUNTED,
         "7.0.0", CROSSED,
         "Counts the members that all of several sets have, up to a limit if asked."),
-    row("sinterstore", -3, GROWTH, algebra::sinterstore, COMPUTE, "1.0.0", CROSSED,
+    SET.row("sinterstore", -3, GROWTH, algebra::sinterstore, COMPUTE, "1.0.0", CROSSED,
         "Stores the members that all of several sets have."),
-    row("sunion", -2, flag::READONLY, algebra::sunion, READ_ALL, "1.0.0", SUMMED,
+    SET.row("sunion", -2, flag::READONLY, algebra::sunion, READ_ALL, "1.0.0", SUMMED,
         "Answers the members that any of several sets has.").tips(ANY_ORDER),
-    row("sunionstore", -3, GROWTH, algebra::sunionstore, COMPUTE, "1.0.0", SUMMED,
+    SET.row("sunionstore", -3, GROWTH, algebra::sunionstore, COMPUTE, "1.0.0", SUMMED,
         "Stores the members that any of several sets has."),
-    row("sdiff", -2, flag::READONLY, algebra::sdiff, READ_ALL, "1.0.0", SUMMED,
+    SET.row("sdiff", -2, flag::READONLY, algebra::sdiff, READ_ALL, "1.0.0", SUMMED,
         "Answers the members of a set that none of several others has.").tips(ANY_ORDER),
-    row("sdiffstore", -3, GROWTH, algebra::sdiffstore, COMPUTE, "1.0.0", SUMMED,
+    SET.row("sdiffstore", -3, GROWTH, algebra::sdiffstore, COMPUTE, "1.0.0", SUMMED,
         "Stores the members of a set that none of several others has."),
 ];
 
