@@ -383,9 +383,29 @@ impl Partition {
         change: Change<'_>,
         count: usize,
     ) {
-        let db = db as u32;
-        self.effects.report(&Effect::Change { db, key: key.bytes, event, change });
-        self.effects.dirty += count.saturating_sub(1) as u64;
+        let dirty = self.effects.dirty + count as u64;
+        self.effects.report(&Effect::Change { db: db as u32, key: key.bytes, event, change });
+        self.effects.dirty = dirty;
+    }
+
+    /// Reports that `count` parts of a collection went, and takes the key away with the last one,
+    /// which does not count as another change.
+    pub(crate) fn report_removal(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        event: Event,
+        change: Change<'_>,
+        count: usize,
+        emptied: bool,
+    ) {
+        self.report_change(db, key, event, change, count);
+        if emptied {
+            let dirty = self.effects.dirty;
+            let entry = self.find(db, key).expect("the key is still there");
+            self.delete_entry(db, key, entry, DeleteCause::Command);
+            self.effects.dirty = dirty;
+        }
     }
 
     /// Room for packed values that are being changed, with the bytes of a value if there is one.
@@ -430,15 +450,10 @@ impl Partition {
         };
         if count > 0 {
             let change = Change::Remove { members: Strings::new(&gone) };
-            self.report_change(db, key, event, change, count);
+            self.report_removal(db, key, event, change, count, left == 0);
             self.stats.expired_members += count as u64;
         }
-        let entry = self.find(db, key).expect("the key is still there");
-        if left == 0 {
-            self.delete_entry(db, key, entry, DeleteCause::Command);
-            return Some(None);
-        }
-        Some(Some(entry))
+        Some(self.find(db, key))
     }
 
     fn expire_in_packed(
@@ -461,8 +476,11 @@ impl Partition {
                 left += 1;
             }
         }
-        packed::refresh_earliest(&mut bytes, shape);
         self.give_scratch(old);
+        if left == 0 {
+            return (left, count);
+        }
+        packed::refresh_earliest(&mut bytes, shape);
         // What got shorter needs no more memory than is at hand, or stays as it is till the next look.
         match self.store_packed(db, key, Some(entry), form, &bytes) {
             Ok(_) => (left, count),

@@ -24,7 +24,7 @@ use self::chain::without;
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType};
 use crate::collection::Limits;
-use crate::effect::{Change, DeleteCause, End, Event, Strings};
+use crate::effect::{Change, End, Event, Strings};
 use crate::error::{OpError, OutOfMemory};
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
@@ -576,7 +576,7 @@ impl Partition {
         })?;
         if gone > 0 {
             let change = Change::ListPop { end, count: gone as u64 };
-            self.finish_list(db, key, event, change, gone, emptied);
+            self.report_removal(db, key, event, change, gone, emptied);
         }
         Ok(gone)
     }
@@ -608,23 +608,6 @@ impl Partition {
         self.report_change(db, key, to.1, Change::ListPush { end: to.0, elements }, 1);
         self.report_change(db, key, from.1, Change::ListPop { end: from.0, count: 1 }, 1);
         Ok(())
-    }
-
-    /// Reports a change, and takes the key away with its last element.
-    fn finish_list(
-        &mut self,
-        db: usize,
-        key: &Key<'_>,
-        event: Event,
-        change: Change<'_>,
-        count: usize,
-        emptied: bool,
-    ) {
-        self.report_change(db, key, event, change, count);
-        if emptied {
-            let entry = self.find(db, key).expect("the key is still there");
-            self.delete_entry(db, key, entry, DeleteCause::Command);
-        }
     }
 
     /// Gives the element at an index, which is there, another value.
@@ -703,7 +686,7 @@ impl Partition {
             Ok(())
         })?;
         let change = Change::ListRemove { count, element };
-        self.finish_list(db, key, Event::Lrem, change, gone, emptied);
+        self.report_removal(db, key, Event::Lrem, change, gone, emptied);
         Ok(gone)
     }
 
@@ -731,7 +714,7 @@ impl Partition {
             Ok(len - (end - start))
         })?;
         let change = Change::ListKeep { start: start as u64, count: count as u64 };
-        self.finish_list(db, key, Event::Ltrim, change, gone, emptied);
+        self.report_removal(db, key, Event::Ltrim, change, gone, emptied);
         Ok(())
     }
 

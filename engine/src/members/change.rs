@@ -5,7 +5,7 @@ use super::Members;
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType};
 use crate::dict::Dict;
-use crate::effect::{Change, DeleteCause, Event, Strings};
+use crate::effect::{Change, Event, Strings};
 use crate::error::OpError;
 use crate::heap::Outside;
 use crate::key::Key;
@@ -111,11 +111,7 @@ impl Partition {
         };
         if done.count > 0 {
             let change = Change::Remove { members: done.names() };
-            self.report_change(db, key, event, change, done.count);
-        }
-        if emptied {
-            let entry = self.find(db, key).expect("the key is still there");
-            self.delete_entry(db, key, entry, DeleteCause::Command);
+            self.report_removal(db, key, event, change, done.count, emptied);
         }
         Ok(done.count)
     }

@@ -250,3 +250,16 @@ fn a_full_arena_changes_a_list_wholly_or_not_at_all() {
     partition.validate();
     check_replay_and_flush(partition);
 }
+
+#[test]
+fn the_key_that_goes_with_its_last_element_is_not_one_change_more() {
+    let mut partition = partition();
+    let key = partition.key(b"list");
+    partition.list_push(0, &key, End::Tail, [&b"a"[..], b"b"].into_iter(), Event::Rpush).unwrap();
+    let before = partition.dirty();
+    partition.list_keep(0, &key, 0, 2).unwrap();
+    assert_eq!(partition.dirty() - before, 0);
+    partition.list_pop(0, &key, End::Head, 2, Event::Lpop).unwrap();
+    assert_eq!(partition.dirty() - before, 2);
+    assert!(partition.is_empty(0));
+}
