@@ -46,6 +46,25 @@ pub fn format(value: f64) -> String {
     text
 }
 
+/// The text of a double as C's `%.17g` prints it: more digits than tell it apart.
+pub fn format_17g(value: f64) -> String {
+    const DIGITS: i32 = 17;
+    if !value.is_finite() || value == 0.0 {
+        return format(value);
+    }
+    let scientific = format!("{value:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
+    let exponent: i32 = exponent.parse().expect("the format has a number there");
+    let strip = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    if (-4..DIGITS).contains(&exponent) {
+        let decimals = (DIGITS - 1 - exponent) as usize;
+        let text = format!("{value:.decimals$}");
+        return if decimals > 0 { strip(&text) } else { text };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", strip(mantissa), exponent.abs())
+}
+
 /// Reads a whole text as C's `strtod` does: decimal or hexadecimal, `inf`, `infinity`. Not a
 /// number, a number out of range, or one too small to tell from zero are refused, as by Redis.
 pub fn parse(text: &[u8]) -> Option<f64> {

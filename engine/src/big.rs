@@ -18,7 +18,7 @@ const WRONG_TYPE: &str = "the key's block told another type";
 
 /// A collection with an index of its own.
 pub(crate) enum Big {
-    /// A set or a hash.
+    /// A set, a hash or a sorted set.
     Dict(Dict),
     /// A list.
     List(Chain),
@@ -33,7 +33,7 @@ impl Big {
         }
     }
 
-    /// The table of a set or a hash.
+    /// The members of a set, a hash or a sorted set.
     pub(crate) fn dict(&self) -> &Dict {
         match self {
             Big::Dict(dict) => dict,
@@ -41,7 +41,7 @@ impl Big {
         }
     }
 
-    /// The table of a set or a hash, to be changed.
+    /// The members of a set, a hash or a sorted set, to be changed.
     pub(crate) fn dict_mut(&mut self) -> &mut Dict {
         match self {
             Big::Dict(dict) => dict,
@@ -140,11 +140,12 @@ impl Big {
     fn move_out(
         &mut self,
         slabs: &mut Slabs,
+        larges: &Larges,
         position: ScanPosition,
         moved: &mut u64,
     ) -> Option<ScanPosition> {
         match self {
-            Big::Dict(dict) => dict.move_out(slabs, position, moved),
+            Big::Dict(dict) => dict.move_out(slabs, larges, position, moved),
             Big::List(chain) => {
                 let next = chain.move_out(slabs, position.0 as usize, NODE_STEP, moved)?;
                 Some(ScanPosition(u32::try_from(next).expect("fewer nodes than references")))
@@ -257,6 +258,7 @@ impl Bigs {
     pub(crate) fn move_out(
         &mut self,
         slabs: &mut Slabs,
+        larges: &Larges,
         place: usize,
         position: ScanPosition,
         moved: &mut u64,
@@ -266,6 +268,6 @@ impl Bigs {
             Some(entry) => entry.as_mut()?,
             None => self.dying.get_mut(place - live)?,
         };
-        big.move_out(slabs, position, moved)
+        big.move_out(slabs, larges, position, moved)
     }
 }

@@ -8,6 +8,8 @@
 //! RESTORE and from commands that compute one. However long it is then, the place where it arrives
 //! makes it big.
 
+use std::cmp::Ordering;
+
 use encodings::intset::{self, Intset};
 use encodings::listpack::{self, Element, Listpack};
 use encodings::rdb;
@@ -25,6 +27,7 @@ use crate::packed::{self, Row, Rows, Shape, push_row, score_of};
 use crate::partition::Partition;
 use crate::set::rows_of_integers;
 use crate::slab::BlockRef;
+use crate::sorted_set::in_order;
 use crate::store::fits_inline;
 use crate::table::Entry;
 
@@ -124,8 +127,18 @@ fn validate_rows(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
         timed && (!scored || packed::is_score(row.value))
     });
     let first = rows.iter().filter_map(|(_, row)| row.expire_at).min();
+    let sorted = !(scored && sound) || is_sorted(rows);
     let told = !shape.timed || packed::earliest(bytes) == first;
-    if sound && told { Ok(()) } else { Err(Corrupt) }
+    if sound && sorted && told { Ok(()) } else { Err(Corrupt) }
+}
+
+/// Whether packed rows stand in the order of a sorted set; their scores are sound.
+fn is_sorted(rows: Rows<'_>) -> bool {
+    rows.iter().map(|(_, row)| row).is_sorted_by(|a, b| {
+        let (mut room_a, mut room_b) = ([0; 20], [0; 20]);
+        let a = (score_of(a.value), a.member.text(&mut room_a));
+        in_order(a, (score_of(b.value), b.member.text(&mut room_b))) == Ordering::Less
+    })
 }
 
 /// A whole value in its packed form: from another key or partition, from a payload of DUMP, or
@@ -353,7 +366,9 @@ impl Partition {
             ValueType::Set if form.encoding == Encoding::Int => {
                 self.store_packed_until(db, key, old, placed).map(drop)
             }
-            ValueType::Set | ValueType::Hash => self.store_rows(db, key, old, placed).map(drop),
+            ValueType::Set | ValueType::Hash | ValueType::SortedSet => {
+                self.store_rows(db, key, old, placed).map(drop)
+            }
             ValueType::List => self.store_packed_list(db, key, old, value, expire_at),
             _ => Err(OpError::WrongType),
         }

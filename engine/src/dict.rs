@@ -1,8 +1,12 @@
-//! The members of a big set, hash or sorted set: a table of cells, as keys have one of blocks.
+//! The members of a big set, hash or sorted set: a table of cells, as keys have one of blocks. Those of
+//! a sorted set stand in a tree too, in the order of scores and members.
 //!
 //! Members with times have a record each in an expire index of the collection. The key itself has
 //! one record in the database's index, at [`Dict::recorded`]: never later than the earliest of these
 //! times, and put right when it comes due.
+
+use std::cmp::Ordering;
+use std::ops::Range;
 
 use encodings::listpack::Element;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -16,12 +20,16 @@ use crate::heap::Heap;
 use crate::large::Larges;
 use crate::packed::{Row, ScoreBytes};
 use crate::slab::{BlockRef, Slabs, block_bytes_for};
+use crate::sorted_set::{Scored, in_order};
 use crate::table::{Entry, ScanPosition, Table};
+use crate::tree::Tree;
 
 /// See the top of the file.
 pub(crate) struct Dict {
     pub(crate) value_type: ValueType,
     table: Table,
+    /// The cells of a sorted set in their order; empty in sets and hashes.
+    order: Tree,
     times: Option<Box<ExpireIndex>>,
     /// Where the key stands in its database's expire index because of its members.
     pub(crate) recorded: Option<u64>,
@@ -38,7 +46,7 @@ pub(crate) struct Content<'a> {
 
 impl Dict {
     pub(crate) fn new(value_type: ValueType) -> Dict {
-        Dict { value_type, table: Table::new(), times: None, recorded: None }
+        Dict { value_type, table: Table::new(), order: Tree::new(), times: None, recorded: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -63,7 +71,7 @@ impl Dict {
 
     /// Bytes in slab blocks, and of what these keep outside; walks over all members.
     pub(crate) fn block_bytes(&self, heap: &Heap) -> usize {
-        let mut bytes = self.table.overflow_bytes();
+        let mut bytes = self.table.overflow_bytes() + self.order.bytes();
         self.table.for_each(&heap.slabs, |block| {
             bytes += heap.slabs.block_bytes(block);
             let cell = self.cell(&heap.slabs, block);
@@ -130,6 +138,12 @@ impl Dict {
             let hash_of = move |block: &[u8]| hash_of(value_type, block, seed);
             let linked = self.table.insert(&mut heap.slabs, hash, block, &hash_of);
             linked.inspect_err(|_| heap.slabs.free(block))?;
+            if let Err(error) = self.put_in_order(heap, block, content) {
+                let entry = self.find(heap, content.member).expect("it was linked just now");
+                self.table.remove(&mut heap.slabs, entry);
+                heap.slabs.free(block);
+                return Err(error);
+            }
             Ok(block)
         });
         match placed {
@@ -172,7 +186,7 @@ impl Dict {
         content: &Content<'_>,
     ) -> Result<BlockRef, OutOfMemory> {
         let old = self.cell(&heap.slabs, entry.block);
-        let old_time = old.expire_at;
+        let (old_time, old_score) = (old.expire_at, old.score);
         let old_value = match old.value {
             ValuePart::Outside(index) => Some(index),
             ValuePart::Inline(_) => None,
@@ -188,8 +202,10 @@ impl Dict {
             expire_at: content.expire_at,
         };
         self.place_value(heap, &mut cell, content)?;
-        let same =
-            block_bytes_for(cell.bytes(self.value_type)) == heap.slabs.block_bytes(entry.block);
+        // A cell with another score is written before the old one goes, as the tree compares both.
+        let moves = self.value_type == ValueType::SortedSet && old_score != content.score;
+        let same = !moves
+            && block_bytes_for(cell.bytes(self.value_type)) == heap.slabs.block_bytes(entry.block);
         let block = if same {
             cell.write(self.value_type, heap.slabs.block_mut(entry.block));
             entry.block
@@ -200,6 +216,10 @@ impl Dict {
                     heap.larges.remove(index);
                 }
             })?;
+            if let Err(error) = self.reorder(heap, entry.block, old_score, block, content) {
+                heap.slabs.free(block);
+                return Err(error);
+            }
             self.table.replace(&mut heap.slabs, entry, block);
             heap.slabs.free(entry.block);
             block
@@ -235,7 +255,85 @@ impl Dict {
         let time = self.cell(&heap.slabs, entry.block).expire_at;
         self.drop_time(hash, time);
         self.table.remove(&mut heap.slabs, entry);
+        if self.value_type == ValueType::SortedSet {
+            let Heap { slabs, larges, .. } = &mut *heap;
+            let removed = self.order.remove(slabs, entry.block, |slabs, other| {
+                compare(slabs, larges, other, entry.block)
+            });
+            debug_assert!(removed, "a member has its place in the order");
+        }
         free_cell(self.value_type, &mut heap.slabs, &mut heap.larges, entry.block);
+    }
+
+    /// Takes the member with a rank out.
+    pub(crate) fn remove_at(&mut self, heap: &mut Heap, rank: usize) {
+        let block = self.order.at(&heap.slabs, rank).expect("there are more members");
+        let entry = self.find(heap, self.member_bytes(heap, block));
+        self.remove(heap, entry.expect("what has a rank is in the table"));
+    }
+
+    /// Puts a new cell of a sorted set in its place.
+    fn put_in_order(
+        &mut self,
+        heap: &mut Heap,
+        block: BlockRef,
+        content: &Content<'_>,
+    ) -> Result<(), OutOfMemory> {
+        if self.value_type != ValueType::SortedSet {
+            return Ok(());
+        }
+        let scored = (content.score, content.member);
+        let Heap { slabs, larges, .. } = heap;
+        self.order
+            .insert(slabs, block, |slabs, other| in_order(scored_of(slabs, larges, other), scored))
+    }
+
+    /// Puts a cell that was written anew in the place of the old one, or in its own if its score is
+    /// another one.
+    fn reorder(
+        &mut self,
+        heap: &mut Heap,
+        old: BlockRef,
+        old_score: f64,
+        new: BlockRef,
+        content: &Content<'_>,
+    ) -> Result<(), OutOfMemory> {
+        if self.value_type != ValueType::SortedSet {
+            return Ok(());
+        }
+        let scored = (old_score, content.member);
+        if old_score == content.score {
+            self.order.replace(&mut heap.slabs, old, new, |slabs, other| {
+                in_order(scored_of(slabs, &heap.larges, other), scored)
+            });
+            return Ok(());
+        }
+        self.put_in_order(heap, new, content)?;
+        self.order.remove(&mut heap.slabs, old, |slabs, other| {
+            in_order(scored_of(slabs, &heap.larges, other), scored)
+        });
+        Ok(())
+    }
+
+    /// The members before the first one for which `is_before` is false.
+    pub(crate) fn rank_where<'a>(
+        &self,
+        heap: &'a Heap,
+        mut is_before: impl FnMut(Content<'a>) -> bool,
+    ) -> usize {
+        self.order.rank_where(&heap.slabs, |block| is_before(self.row(heap, block)))
+    }
+
+    /// Calls `f` with the members in a range of ranks, from the highest rank down if `backward`.
+    pub(crate) fn each_ranked<'a>(
+        &self,
+        heap: &'a Heap,
+        ranks: Range<usize>,
+        backward: bool,
+        mut f: impl FnMut(Content<'a>),
+    ) {
+        let ranked = self.order.iter(&heap.slabs, ranks, backward);
+        ranked.for_each(|block| f(self.row(heap, block)));
     }
 
     fn add_time(&mut self, heap: &Heap, hash: u64, expire_at: Option<u64>) {
@@ -301,8 +399,11 @@ impl Dict {
         }
     }
 
-    /// Calls `f` with every member.
+    /// Calls `f` with every member, those of a sorted set in their order.
     pub(crate) fn for_each<'a>(&self, heap: &'a Heap, mut f: impl FnMut(Content<'a>)) {
+        if self.value_type == ValueType::SortedSet {
+            return self.each_ranked(heap, 0..self.len(), false, f);
+        }
         self.table.for_each(&heap.slabs, |block| f(self.row(heap, block)));
     }
 
@@ -321,20 +422,39 @@ impl Dict {
         self.table.random(&heap.slabs, word)
     }
 
-    /// Moves the cells of the bucket at a position out of spans that are marked sparse. `moved` gets
-    /// the old and the new block of each.
+    /// Moves the cells of the bucket at a position out of spans that are marked sparse, and the same
+    /// share of the tree's nodes. `moved` counts the blocks.
     pub(crate) fn move_out(
         &mut self,
         slabs: &mut Slabs,
+        larges: &Larges,
         position: ScanPosition,
         moved: &mut u64,
     ) -> Option<ScanPosition> {
-        self.table.move_out(slabs, position, moved)
+        let Dict { value_type, table, order, .. } = self;
+        let sorted = *value_type == ValueType::SortedSet;
+        let next = table.move_out(slabs, position, |slabs, old, new| {
+            *moved += 1;
+            if sorted {
+                order.replace(slabs, old, new, |slabs, other| {
+                    if other == old { Ordering::Equal } else { compare(slabs, larges, other, new) }
+                });
+            }
+        });
+        if sorted {
+            let rank = |position: u64| ((order.len() as u64 * (position >> 8)) >> 24) as usize;
+            let end = next.map_or(1 << 32, |next| u64::from(next.0));
+            *moved += order.move_out(slabs, rank(u64::from(position.0))..rank(end));
+        }
+        next
     }
 
     /// Frees the cells of one bucket, or a slot of the times; false once nothing is left.
     pub(crate) fn drain_step(&mut self, slabs: &mut Slabs, larges: &mut Larges) -> bool {
         let value_type = self.value_type;
+        if self.order.drain_step(slabs) {
+            return true;
+        }
         if self.table.drain_step(slabs, |slabs, block| free_cell(value_type, slabs, larges, block))
         {
             return true;
@@ -353,6 +473,10 @@ impl Dict {
     pub(crate) fn validate(&self, heap: &Heap) {
         self.table
             .validate(&heap.slabs, &|block: &[u8]| hash_of(self.value_type, block, heap.seed));
+        if self.value_type == ValueType::SortedSet {
+            assert_eq!(self.order.len(), self.table.len(), "each member has its place");
+            self.order.validate(&heap.slabs, |slabs, a, b| compare(slabs, &heap.larges, a, b));
+        }
         let (mut timed, mut first) = (0, u64::MAX);
         self.table.for_each(&heap.slabs, |block| {
             let cell = self.cell(&heap.slabs, block);
@@ -386,6 +510,21 @@ pub(crate) fn hash_of(value_type: ValueType, block: &[u8], seed: u64) -> u64 {
         KeyPart::Inline(member) => xxh3_64_with_seed(member, seed),
         KeyPart::Outside { hash, .. } => hash,
     }
+}
+
+/// Score and member of a sorted set's cell.
+fn scored_of<'a>(slabs: &'a Slabs, larges: &'a Larges, block: BlockRef) -> Scored<'a> {
+    let cell = Cell::of(ValueType::SortedSet, slabs.block(block));
+    let member = match cell.member {
+        KeyPart::Inline(member) => member,
+        KeyPart::Outside { index, .. } => larges.bytes(index),
+    };
+    (cell.score, member)
+}
+
+/// How two cells of a sorted set stand to each other.
+fn compare(slabs: &Slabs, larges: &Larges, a: BlockRef, b: BlockRef) -> Ordering {
+    in_order(scored_of(slabs, larges, a), scored_of(slabs, larges, b))
 }
 
 fn drop_outside(larges: &mut Larges, cell: &Cell<'_>) {

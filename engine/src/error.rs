@@ -14,6 +14,8 @@ pub enum OpError {
     NotInteger,
     /// The result of the arithmetic does not fit `i64`.
     Overflow,
+    /// A score would be no number: the sum of both infinities.
+    NotANumber,
     /// The arena's limit is reached; more shards or a larger arena is the cure.
     OutOfMemory,
     /// The value would be longer than a value may be ([`VALUE_LEN_MAX`]).
@@ -29,6 +31,7 @@ impl fmt::Display for OpError {
             OpError::WrongType => "the key holds a value of another type",
             OpError::NotInteger => "the value is not an integer",
             OpError::Overflow => "the result is out of range",
+            OpError::NotANumber => "the score would be no number",
             OpError::OutOfMemory => "the arena's limit is reached",
             OpError::TooLarge => "the value would be too long",
         })

@@ -31,8 +31,7 @@ impl Partition {
     /// # Errors
     /// [`OpError::WrongType`].
     pub fn hash_look(&mut self, db: usize, key: &Key<'_>) -> Result<Option<Members<'_>>, OpError> {
-        let found = self.lookup_as(db, key, Look::Silent, ValueType::Hash)?;
-        Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
+        self.members_look(db, key, ValueType::Hash)
     }
 
     /// Gives fields values, creating the key, and answers how many fields are new. The times of

@@ -51,12 +51,14 @@ mod partition;
 mod replay;
 mod scan;
 mod set;
+mod sorted_set;
 mod store;
 mod string;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use access::AccessMode;
 pub use block::ValueType;
@@ -73,4 +75,5 @@ pub use memory::Memory;
 pub use packed::FIELD_TIME_MAX_MS;
 pub use partition::{Options, Partition, Stats};
 pub use scan::ScanCursor;
+pub use sorted_set::{Scored, in_order};
 pub use string::{Changed, SetCondition, SetExpire, SetOptions, StringValue};

@@ -296,7 +296,7 @@ impl Partition {
     }
 
     fn walk_bucket(&mut self, walk: &mut Walk) -> bool {
-        let Heap { slabs, bigs, .. } = &mut self.heap;
+        let Heap { slabs, larges, bigs, .. } = &mut self.heap;
         let mut moved = 0;
         let next = if let Some(database) = self.databases.get_mut(walk.db) {
             // Empty tables of hash slots are passed over in one go.
@@ -310,11 +310,11 @@ impl Partition {
                 return true;
             }
             let table = database.tables.get_mut(walk.table as u16);
-            table.move_out(slabs, walk.position, &mut moved)
+            table.move_out(slabs, walk.position, |_, _, _| moved += 1)
         } else if let Some(table) = self.upkeep.tables.get_mut(walk.flushed) {
-            table.move_out(slabs, walk.position, &mut moved)
+            table.move_out(slabs, walk.position, |_, _, _| moved += 1)
         } else if walk.big < bigs.places() {
-            bigs.move_out(slabs, walk.big, walk.position, &mut moved)
+            bigs.move_out(slabs, larges, walk.big, walk.position, &mut moved)
         } else {
             return false;
         };

@@ -16,7 +16,7 @@ use crate::packed::{Row, Rows, Shape, score_of};
 use crate::partition::{Look, Partition};
 use crate::slab::BlockRef;
 use crate::string::StringValue;
-use crate::table::ScanPosition;
+use crate::table::{Entry, ScanPosition};
 
 /// A member of a set or sorted set, or a field of a hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +47,13 @@ impl<'a> Member<'a> {
         Member { name, value, score: 0.0, expire_at: None }
     }
 
-    fn of_cell(row: &Content<'a>) -> Member<'a> {
+    /// A member of a sorted set that a command computed.
+    pub fn scored(score: f64, name: &'a [u8]) -> Member<'a> {
+        let (name, value) = (StringValue::Bytes(name), StringValue::Int(0));
+        Member { name, value, score, expire_at: None }
+    }
+
+    pub(crate) fn of_cell(row: &Content<'a>) -> Member<'a> {
         Member {
             name: StringValue::Bytes(row.member),
             value: StringValue::Bytes(row.value),
@@ -103,14 +109,50 @@ impl Partition {
         key: &Key<'_>,
         value_type: ValueType,
     ) -> Result<Option<Members<'_>>, OpError> {
-        let found = self.find(db, key).filter(|entry| !self.is_due(self.heap.view(entry.block)));
-        let found = self.only(found, value_type)?;
+        let found = self.only(self.find_live(db, key), value_type)?;
         Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
+    }
+
+    /// As [`Partition::view_members`], for a key that holds a set or a sorted set.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn view_set_or_sorted_set(
+        &self,
+        db: usize,
+        key: &Key<'_>,
+    ) -> Result<Option<Members<'_>>, OpError> {
+        self.set_or_sorted(self.find_live(db, key))
+    }
+
+    /// The members of a set or a sorted set, `None` without the key. Counts as a read.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn set_or_sorted_set(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+    ) -> Result<Option<Members<'_>>, OpError> {
+        let found = self.lookup(db, key, Look::Read);
+        self.set_or_sorted(found)
+    }
+
+    fn find_live(&self, db: usize, key: &Key<'_>) -> Option<Entry> {
+        self.find(db, key).filter(|entry| !self.is_due(self.heap.view(entry.block)))
+    }
+
+    fn set_or_sorted(&self, found: Option<Entry>) -> Result<Option<Members<'_>>, OpError> {
+        let Some(entry) = found else { return Ok(None) };
+        match self.heap.view(entry.block).value_type() {
+            ValueType::Set | ValueType::SortedSet => Ok(Some(Members::of(&self.heap, entry.block))),
+            _ => Err(OpError::WrongType),
+        }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Body<'a> {
+pub(crate) enum Body<'a> {
     Packed(Rows<'a>),
     Integers(Intset<'a>),
     Big(&'a Dict),
@@ -119,9 +161,9 @@ enum Body<'a> {
 /// The members of a set, a hash or a sorted set.
 #[derive(Clone, Copy)]
 pub struct Members<'a> {
-    heap: &'a Heap,
+    pub(crate) heap: &'a Heap,
     value_type: ValueType,
-    body: Body<'a>,
+    pub(crate) body: Body<'a>,
 }
 
 impl<'a> Members<'a> {
@@ -137,6 +179,12 @@ impl<'a> Members<'a> {
             _ => Body::Packed(Rows::new(Shape::of(view.form()), heap.packed_bytes(block))),
         };
         Members { heap, value_type: view.value_type(), body }
+    }
+
+    /// A packed member.
+    #[inline]
+    pub(crate) fn member_of_row(&self, row: &Row<'a>) -> Member<'a> {
+        Member::of_row(self.value_type, row)
     }
 
     /// Set, hash or sorted set.
@@ -174,7 +222,7 @@ impl<'a> Members<'a> {
         match self.body {
             Body::Packed(rows) => {
                 let (_, row) = rows.find(name)?;
-                Some(Member::of_row(self.value_type, &row))
+                Some(self.member_of_row(&row))
             }
             Body::Integers(set) => {
                 let value = parse_i64(name).filter(|&value| set.contains(value))?;
@@ -191,7 +239,7 @@ impl<'a> Members<'a> {
     pub fn for_each(&self, mut f: impl FnMut(Member<'a>)) {
         match self.body {
             Body::Packed(rows) => {
-                rows.iter().for_each(|(_, row)| f(Member::of_row(self.value_type, &row)));
+                rows.iter().for_each(|(_, row)| f(self.member_of_row(&row)));
             }
             Body::Integers(set) => set.iter().for_each(|value| f(Member::of_integer(value))),
             Body::Big(dict) => dict.for_each(self.heap, |row| f(Member::of_cell(&row))),
@@ -204,7 +252,7 @@ impl<'a> Members<'a> {
             Body::Packed(rows) => {
                 let index = ((word >> 32) * rows.len() as u64) >> 32;
                 let (_, row) = rows.iter().nth(index as usize)?;
-                Some(Member::of_row(self.value_type, &row))
+                Some(self.member_of_row(&row))
             }
             Body::Integers(set) => {
                 let index = ((word >> 32) * set.len() as u64) >> 32;

@@ -75,6 +75,17 @@ impl<'a> Rows<'a> {
         Rows { list: Listpack::new(&bytes[shape.start()..]), shape }
     }
 
+    /// Bytes of all of them.
+    pub(crate) fn bytes_len(self) -> usize {
+        self.list.bytes().len()
+    }
+
+    /// Where the row after the one at an offset starts.
+    pub(crate) fn next_of(self, offset: usize) -> usize {
+        let start = self.shape.start();
+        (0..self.shape.stride()).fold(offset - start, |at, _| self.list.skip(at)) + start
+    }
+
     /// How many; walks over them.
     pub(crate) fn len(self) -> usize {
         self.list.len() / self.shape.stride()

@@ -121,7 +121,15 @@ impl Partition {
             | Change::ListInsert { .. }
             | Change::ListRemove { .. }
             | Change::ListKeep { .. } => self.apply_list(db, key, event, change),
-            Change::SortedSetAdd { .. } | Change::Stream { .. } => Err(OpError::WrongType),
+            Change::SortedSetAdd { pairs } => {
+                let score = |bytes: &[u8]| {
+                    f64::from_le_bytes(bytes.try_into().expect("decoding has checked the scores"))
+                };
+                let scores = pairs.iter().step_by(2).map(score);
+                let pairs = scores.zip(pairs.iter().skip(1).step_by(2));
+                self.sorted_set_add(db, key, pairs, |_, score| Ok(Some(score)), event)
+            }
+            Change::Stream { .. } => Err(OpError::WrongType),
         }
     }
 

@@ -6,6 +6,7 @@ mod keyspace;
 mod list;
 mod model;
 mod set;
+mod sorted_set;
 mod upkeep;
 
 use crate::{Effect, Key, Options, Partition, SetExpire, SetOptions};

@@ -76,6 +76,24 @@ pub struct Pop {
     pub target: Option<(Box<[u8]>, End)>,
 }
 
+/// The low or the high end of a sorted set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranked {
+    /// Where the lowest scores are.
+    Lowest,
+    /// Where the highest scores are.
+    Highest,
+}
+
+/// What a client that waits for a sorted set wants of it.
+#[derive(Clone, Copy, Debug)]
+pub struct PopScored {
+    /// Members from this end.
+    pub end: Ranked,
+    /// Up to so many, in an array; else one.
+    pub count: Option<usize>,
+}
+
 /// The waiters of a share, by database and key, first come first.
 #[derive(Debug)]
 pub struct Waiters<W> {

@@ -36,15 +36,33 @@ impl Done {
 }
 
 impl Partition {
-    /// The members at a key that holds a value of a type.
+    /// The members at a key that holds a set, a hash or a sorted set, as `value_type` says, `None`
+    /// without the key. Counts as a read.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
     #[inline]
-    pub(crate) fn members(
+    pub fn members(
         &mut self,
         db: usize,
         key: &Key<'_>,
         value_type: ValueType,
     ) -> Result<Option<Members<'_>>, OpError> {
         let found = self.lookup_as(db, key, Look::Read, value_type)?;
+        Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
+    }
+
+    /// As [`Partition::members`], but without a trace in statistics and access stamp.
+    ///
+    /// # Errors
+    /// [`OpError::WrongType`].
+    pub fn members_look(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+    ) -> Result<Option<Members<'_>>, OpError> {
+        let found = self.lookup_as(db, key, Look::Silent, value_type)?;
         Ok(found.map(|entry| Members::of(&self.heap, entry.block)))
     }
 

@@ -200,7 +200,7 @@ fn blocks_move_out_of_sparse_spans() {
     world.slabs.mark_sparse(usize::MAX);
     let (mut at, mut moved) = (Some(ScanPosition(0)), 0);
     while let Some(position) = at {
-        at = world.table.move_out(&mut world.slabs, position, &mut moved);
+        at = world.table.move_out(&mut world.slabs, position, |_, _, _| moved += 1);
     }
     assert!(moved > 0 && world.slabs.counters().spans_marked == 0);
     assert!(world.slabs.counters().spans <= before / 4 + 2);
@@ -284,4 +284,20 @@ fn without_memory_an_insert_changes_nothing() {
         assert!(world.remove(key));
     }
     world.slabs.validate();
+}
+
+#[test]
+fn a_random_entry_is_found_among_many_that_have_gone() {
+    let mut rng = Rng::new(11);
+    for round in 0..if cfg!(miri) { 4 } else { 200 } {
+        let mut world = World::new();
+        let count = 40 + round;
+        (0..count).for_each(|key| world.insert(key));
+        // The last one to go leaves its bucket with holes.
+        (1..count).for_each(|key| assert!(world.remove(key)));
+        for _ in 0..8 {
+            let block = world.table.random(&world.slabs, rng.next()).unwrap();
+            assert_eq!(world.slabs.block(block)[..8], [0; 8]);
+        }
+    }
 }

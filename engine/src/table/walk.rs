@@ -113,7 +113,17 @@ impl Table {
                 return Some(block);
             }
         }
-        (0..self.buckets.len()).find_map(|index| self.block_at(slabs, index, 0))
+        // Few are left of many, and the table has not shrunk yet.
+        let count = self.buckets.len();
+        let start = (word % count as u64) as usize;
+        let mut found = None;
+        for index in (start..count).chain(0..start) {
+            self.each(slabs, index, |_, block| found = Some(block));
+            if found.is_some() {
+                break;
+            }
+        }
+        found
     }
 
     fn block_at(&self, slabs: &Slabs, index: usize, place: usize) -> Option<BlockRef> {
@@ -128,12 +138,12 @@ impl Table {
 
     /// Moves the blocks of the bucket at `position`, and its overflow block, out of spans that are
     /// marked sparse. Returns where the next bucket starts; `None` after the last one. A block that
-    /// finds no room stays. `moved` counts those that did move.
+    /// finds no room stays. `moved` gets the old and the new place of each entry's block.
     pub fn move_out(
         &mut self,
         slabs: &mut Slabs,
         position: ScanPosition,
-        moved: &mut u64,
+        mut moved: impl FnMut(&mut Slabs, BlockRef, BlockRef),
     ) -> Option<ScanPosition> {
         if self.buckets.len() == 0 {
             return None;
@@ -141,14 +151,14 @@ impl Table {
         let (index, next) = self.range_at(position);
         for place in 0..ENTRIES {
             let block = self.buckets.at(slabs, index).block(place);
-            *moved += u64::from(self.move_entry(slabs, index, place, block));
+            self.move_entry(slabs, index, place, block, &mut moved);
         }
         let Some(overflow) = BlockRef::from_bits(self.buckets.at(slabs, index).overflow) else {
             return next;
         };
         for at in 0..overflow::count(slabs, overflow) {
             let (_, block) = overflow::entry(slabs, overflow, at);
-            *moved += u64::from(self.move_entry(slabs, index, ENTRIES + at, Some(block)));
+            self.move_entry(slabs, index, ENTRIES + at, Some(block), &mut moved);
         }
         if slabs.is_marked(overflow)
             && let Ok(target) = slabs.move_out(overflow)
@@ -164,12 +174,13 @@ impl Table {
         bucket: usize,
         place: usize,
         block: Option<BlockRef>,
-    ) -> bool {
-        let Some(block) = block.filter(|&block| slabs.is_marked(block)) else { return false };
-        let Ok(target) = slabs.move_out(block) else { return false };
+        moved: &mut impl FnMut(&mut Slabs, BlockRef, BlockRef),
+    ) {
+        let Some(block) = block.filter(|&block| slabs.is_marked(block)) else { return };
+        let Ok(target) = slabs.move_out(block) else { return };
         let entry = Entry::new(block, bucket, place);
         self.replace(slabs, entry, target);
-        true
+        moved(slabs, block, target);
     }
 
     /// Drops the last bucket and calls `f` with each of its blocks; false once nothing is left.

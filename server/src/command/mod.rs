@@ -20,5 +20,8 @@ pub mod pubsub;
 mod sample;
 pub mod server;
 pub mod set;
+pub mod sorted_set;
 pub mod string;
+mod times;
 pub mod transaction;
+mod wait;

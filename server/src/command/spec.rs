@@ -513,16 +513,15 @@ impl Command {
     }
 
     /// First key, last key and step, for clients that know no key specifications; zeros without
-    /// keys. Groups that follow one another count as one.
+    /// keys that stand at fixed places. Groups that follow one another count as one.
     pub fn key_range(&self) -> (i32, i32, i32) {
         let last_of =
             |spec: &KeySpec| if spec.last < 0 { spec.last } else { spec.first + spec.last };
-        match self.keys {
-            [] => (0, 0, 0),
-            // The keys cannot be told from positions.
-            keys if keys.iter().any(|spec| spec.counted) => (0, 0, 0),
-            [only] => (only.first, last_of(only), only.step),
-            [first, .., last] => (first.first, last_of(last), 1),
+        let mut groups = self.keys.iter().filter(|spec| !spec.counted);
+        let Some(first) = groups.next() else { return (0, 0, 0) };
+        match groups.next_back() {
+            None => (first.first, last_of(first), first.step),
+            Some(last) => (first.first, last_of(last), 1),
         }
     }
 

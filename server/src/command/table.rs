@@ -6,7 +6,8 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
 use super::{
-    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, string, transaction,
+    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, sorted_set, string,
+    transaction,
 };
 
 /// The families, in the order in which COMMAND lists them.
@@ -15,6 +16,9 @@ const FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
     list::COMMANDS,
     set::COMMANDS,
+    set::times::COMMANDS,
+    sorted_set::COMMANDS,
+    sorted_set::times::COMMANDS,
     hash::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,

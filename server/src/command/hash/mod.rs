@@ -15,6 +15,7 @@ use super::dispatch::{CommandCtx, CommandResult, wrong_arity};
 use super::error::{CommandError, NOT_A_FLOAT};
 use super::spec::{Command, Family, Group, KeySpec, acl, flag, key_flag as key};
 use super::string::answer_string;
+use super::times::FIELDS;
 
 const READ: &[KeySpec] = &[KeySpec::one(1, key::RO | key::ACCESS)];
 const LOOK: &[KeySpec] = &[KeySpec::one(1, key::RO)];
@@ -81,25 +82,25 @@ pub const COMMANDS: &[Command] = &[
         "O(1) for each call, O(N) for a whole walk with the number of fields",
         "Walks over the fields of a hash.")
         .tips(&["nondeterministic_output"]),
-    HASH.row("hexpire", -6, FAST_WRITE, times::hexpire, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hexpire", -6, FAST_WRITE, times::in_seconds, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a life of some seconds."),
-    HASH.row("hpexpire", -6, FAST_WRITE, times::hpexpire, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hpexpire", -6, FAST_WRITE, times::in_ms, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a life of some milliseconds."),
-    HASH.row("hexpireat", -6, FAST_WRITE, times::hexpireat, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hexpireat", -6, FAST_WRITE, times::at_seconds, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a time in Unix seconds at which they are due."),
-    HASH.row("hpexpireat", -6, FAST_WRITE, times::hpexpireat, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hpexpireat", -6, FAST_WRITE, times::at_ms, UPDATE, "7.4.0", BY_FIELDS,
         "Gives fields of a hash a time in Unix milliseconds at which they are due."),
-    HASH.row("hpersist", -5, FAST_WRITE, times::hpersist, UPDATE, "7.4.0", BY_FIELDS,
+    HASH.row("hpersist", -5, FAST_WRITE, times::never, UPDATE, "7.4.0", BY_FIELDS,
         "Takes the times of fields of a hash away."),
-    HASH.row("httl", -5, FAST_READ, times::httl, READ, "7.4.0", BY_FIELDS,
+    HASH.row("httl", -5, FAST_READ, times::left_seconds, READ, "7.4.0", BY_FIELDS,
         "Tells the seconds that fields of a hash have left.")
         .tips(&["nondeterministic_output"]),
-    HASH.row("hpttl", -5, FAST_READ, times::hpttl, READ, "7.4.0", BY_FIELDS,
+    HASH.row("hpttl", -5, FAST_READ, times::left_ms, READ, "7.4.0", BY_FIELDS,
         "Tells the milliseconds that fields of a hash have left.")
         .tips(&["nondeterministic_output"]),
-    HASH.row("hexpiretime", -5, FAST_READ, times::hexpiretime, READ, "7.4.0", BY_FIELDS,
+    HASH.row("hexpiretime", -5, FAST_READ, times::due_seconds, READ, "7.4.0", BY_FIELDS,
         "Tells the Unix seconds at which fields of a hash are due."),
-    HASH.row("hpexpiretime", -5, FAST_READ, times::hpexpiretime, READ, "7.4.0", BY_FIELDS,
+    HASH.row("hpexpiretime", -5, FAST_READ, times::due_ms, READ, "7.4.0", BY_FIELDS,
         "Tells the Unix milliseconds at which fields of a hash are due."),
 ];
 
@@ -215,7 +216,7 @@ fn hdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
 fn hgetdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (key, db, args) = (ctx.key(1), ctx.client.db, ctx.args);
     let hash = ctx.keyspace.hash(db, &key)?;
-    let first = times::fields_from(args, 2)?;
+    let first = FIELDS.first_of(args, 2)?;
     ctx.reply.array(args.len() - first);
     let mut seen = HashSet::new();
     for field in args.from(first) {

@@ -35,8 +35,9 @@ pub(super) fn hrandfield(ctx: &mut CommandCtx<'_>) -> CommandResult {
         return Ok(());
     }
     let with_values = args.len() > 3;
-    let wanted = Sample::parse(args.get(2), with_values && args.len() == 4)?;
-    if args.len() > 4 || with_values && !args.is(3, "withvalues") {
+    let is_sound = !with_values || args.len() == 4 && args.is(3, "withvalues");
+    let wanted = Sample::parse(args.get(2), with_values && is_sound)?;
+    if !is_sound {
         return Err(SYNTAX);
     }
     let Some(hash) = ctx.keyspace.hash(db, &key)? else {

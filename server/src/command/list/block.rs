@@ -1,49 +1,25 @@
 //! The commands that wait for a list: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
 //!
-//! Who waits leaves what it wants with the share of each key. Whoever makes a list there serves it
-//! when the whole unit of work is over, first come first served. An element that goes on to a list
-//! of a share that is not at hand then is moved by the client's shard, which runs the request again.
+//! An element that goes on to a list of a share that is not at hand when its waiter is served is
+//! moved by the client's shard, which runs the request again.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use encodings::float80::Float80;
 use engine::{End, Key};
 
 use super::pop::{ManyArgs, answer_taken, end_of, move_element, take_from_first};
-use crate::blocking::{Blocked, Claim, Pop, Waiter};
+use crate::blocking::Pop;
 use crate::command::dispatch::{CommandCtx, CommandResult};
-use crate::command::error::CommandError;
+use crate::command::wait::{until_ms, wait};
 use crate::keyspace::Keyspace;
 use crate::resp::Reply;
 use crate::state::ShardState;
 
-/// When a request that gives a timeout in seconds gives up; `None` is never.
-fn until_ms(ctx: &mut CommandCtx<'_>, text: &[u8]) -> Result<Option<u64>, CommandError> {
-    const NO_FLOAT: CommandError = CommandError::new("ERR timeout is not a float or out of range");
-    const OUT_OF_RANGE: CommandError = CommandError::new("ERR timeout is out of range");
-    let seconds = Float80::parse(text).ok_or(NO_FLOAT)?;
-    if !seconds.is_finite() {
-        return Err(OUT_OF_RANGE);
-    }
-    let seconds: f64 = seconds.to_text().parse().map_err(|_| NO_FLOAT)?;
-    let ms = (seconds * 1000.0).ceil();
-    if ms < 0.0 {
-        return Err(CommandError::new("ERR timeout is negative"));
-    }
-    if ms + ctx.shard.now_ms() as f64 >= i64::MAX as f64 {
-        return Err(OUT_OF_RANGE);
-    }
-    // A request that runs again has its time from before.
-    if let Some(until_ms) = ctx.client.until_ms.take() {
-        return Ok(until_ms);
-    }
-    Ok((ms > 0.0).then(|| ctx.shard.now_ms() + ms as u64))
-}
-
 /// Blocks the client until one of the lists has what it wants.
-fn wait(
+fn wait_for_list(
     ctx: &mut CommandCtx<'_>,
-    keys: std::ops::Range<usize>,
+    keys: Range<usize>,
     until_ms: Option<u64>,
     pop: Pop,
 ) -> CommandResult {
@@ -59,25 +35,8 @@ fn wait(
         request.array(ctx.args.len());
         ctx.args.from(0).for_each(|arg| request.bulk(arg));
     }
-    let (claim, pop, db) = (Claim::default(), Arc::new(pop), ctx.client.db);
-    for index in keys {
-        let key = ctx.key(index);
-        let waiter = Waiter {
-            home: ctx.client.home.unwrap_or(ctx.shard.index),
-            conn: ctx.client.conn,
-            protocol: ctx.client.protocol,
-            claim: claim.clone(),
-            want: Arc::clone(&pop),
-        };
-        let share = ctx.keyspace.share_of(&key);
-        share.list_waiters.add(db, key.bytes, waiter);
-        share.update_listening();
-    }
-    let mut on_timeout = Reply::new(Vec::new(), ctx.client.protocol);
-    on_timeout.null_array();
-    let (on_timeout, request) = (on_timeout.into_bytes(), request.into_bytes());
-    ctx.block(Blocked { claim, until_ms, on_timeout, request });
-    Ok(())
+    let (pop, request) = (Arc::new(pop), request.into_bytes());
+    wait(ctx, keys, until_ms, &pop, |share| &mut share.list_waiters, request)
 }
 
 fn blocking_pop(ctx: &mut CommandCtx<'_>, end: End) -> CommandResult {
@@ -86,7 +45,7 @@ fn blocking_pop(ctx: &mut CommandCtx<'_>, end: End) -> CommandResult {
     if take_from_first(ctx, 1..last, end, None)? {
         return Ok(());
     }
-    wait(ctx, 1..last, until_ms, Pop { end, count: None, target: None })
+    wait_for_list(ctx, 1..last, until_ms, Pop { end, count: None, target: None })
 }
 
 pub(super) fn blpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
@@ -103,7 +62,7 @@ pub(super) fn blmpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
     if take_from_first(ctx, 3..keys_end, end, Some(count))? {
         return Ok(());
     }
-    wait(ctx, 3..keys_end, until_ms, Pop { end, count: Some(count), target: None })
+    wait_for_list(ctx, 3..keys_end, until_ms, Pop { end, count: Some(count), target: None })
 }
 
 fn blocking_move(
@@ -118,7 +77,7 @@ fn blocking_move(
         return Ok(());
     }
     let target = Some((to.bytes.into(), to_end));
-    wait(ctx, 1..2, until_ms, Pop { end: from_end, count: None, target })
+    wait_for_list(ctx, 1..2, until_ms, Pop { end: from_end, count: None, target })
 }
 
 pub(super) fn blmove(ctx: &mut CommandCtx<'_>) -> CommandResult {

@@ -3,6 +3,7 @@
 //! This file holds the rows and what works on one set; commands on several stand in `algebra.rs`.
 
 mod algebra;
+pub mod times;
 
 use engine::{Event, StringValue};
 
