@@ -24,6 +24,9 @@ use crate::sorted_set::{Scored, in_order};
 use crate::table::{Entry, ScanPosition, Table};
 use crate::tree::Tree;
 
+/// A walk over a table takes the nodes of its tree along in so many parts, a power of two.
+const TREE_WALK_BITS: u32 = 10;
+
 /// See the top of the file.
 pub(crate) struct Dict {
     pub(crate) value_type: ValueType,
@@ -251,10 +254,6 @@ impl Dict {
 
     /// Takes a member out.
     pub(crate) fn remove(&mut self, heap: &mut Heap, entry: Entry) {
-        let hash = hash_of(self.value_type, heap.slabs.block(entry.block), heap.seed);
-        let time = self.cell(&heap.slabs, entry.block).expire_at;
-        self.drop_time(hash, time);
-        self.table.remove(&mut heap.slabs, entry);
         if self.value_type == ValueType::SortedSet {
             let Heap { slabs, larges, .. } = &mut *heap;
             let removed = self.order.remove(slabs, entry.block, |slabs, other| {
@@ -262,14 +261,23 @@ impl Dict {
             });
             debug_assert!(removed, "a member has its place in the order");
         }
-        free_cell(self.value_type, &mut heap.slabs, &mut heap.larges, entry.block);
+        self.remove_from_table(heap, entry);
     }
 
     /// Takes the member with a rank out.
     pub(crate) fn remove_at(&mut self, heap: &mut Heap, rank: usize) {
         let block = self.order.at(&heap.slabs, rank).expect("there are more members");
         let entry = self.find(heap, self.member_bytes(heap, block));
-        self.remove(heap, entry.expect("what has a rank is in the table"));
+        self.order.remove_at(&mut heap.slabs, rank);
+        self.remove_from_table(heap, entry.expect("what has a rank is in the table"));
+    }
+
+    fn remove_from_table(&mut self, heap: &mut Heap, entry: Entry) {
+        let hash = hash_of(self.value_type, heap.slabs.block(entry.block), heap.seed);
+        let time = self.cell(&heap.slabs, entry.block).expire_at;
+        self.drop_time(hash, time);
+        self.table.remove(&mut heap.slabs, entry);
+        free_cell(self.value_type, &mut heap.slabs, &mut heap.larges, entry.block);
     }
 
     /// Puts a new cell of a sorted set in its place.
@@ -441,10 +449,12 @@ impl Dict {
                 });
             }
         });
-        if sorted {
-            let rank = |position: u64| ((order.len() as u64 * (position >> 8)) >> 24) as usize;
-            let end = next.map_or(1 << 32, |next| u64::from(next.0));
-            *moved += order.move_out(slabs, rank(u64::from(position.0))..rank(end));
+        // The tree is walked by ranks, and in fewer steps than the table.
+        let part = |position: u64| (position >> (32 - TREE_WALK_BITS)) as usize;
+        let parts = part(u64::from(position.0))..part(next.map_or(1 << 32, |next| next.0.into()));
+        if sorted && !parts.is_empty() {
+            let rank = |part: usize| (order.len() * part) >> TREE_WALK_BITS;
+            *moved += order.move_out(slabs, rank(parts.start)..rank(parts.end));
         }
         next
     }

@@ -77,14 +77,13 @@ impl Tree {
         let mut node = root;
         for _ in 0..self.height {
             // The first child needs no look: what comes before it comes at its start.
-            let behind = partition_point(1, count(slabs, node), |index| {
-                is_before(slabs, child(slabs, node, index).first)
-            });
+            let first = |index| child(slabs, node, index).first;
+            let behind = search(slabs, 1..count(slabs, node), first, &mut is_before);
             path.push(Step { node, index: behind - 1 });
             node = child(slabs, node, behind - 1).node;
         }
         let held = count(slabs, node);
-        let index = partition_point(0, held, |index| is_before(slabs, entry(slabs, node, index)));
+        let index = search(slabs, 0..held, |index| entry(slabs, node, index), &mut is_before);
         path.push(Step { node, index });
         path
     }
@@ -166,6 +165,13 @@ impl Tree {
         let Some(path) = self.path_to(slabs, old, compare) else { return false };
         self.remove_at_path(slabs, path);
         true
+    }
+
+    /// Takes the entry with a rank out, which is there.
+    pub(crate) fn remove_at(&mut self, slabs: &mut Slabs, rank: usize) {
+        let root = self.root.expect("an entry with a rank is there");
+        let path = self.path_at(slabs, root, rank);
+        self.remove_at_path(slabs, path);
     }
 
     /// Puts another block in the place of one; `compare` says how others stand to either. False when
@@ -551,19 +557,27 @@ fn move_node(
     node
 }
 
-/// The first index in a range for which `is_before` is false.
+/// The first index in a range whose block `is_before` is false for. While a block is on its way from
+/// memory those are fetched too that may be looked at next.
 #[inline]
-fn partition_point(
-    mut start: usize,
-    mut end: usize,
-    mut is_before: impl FnMut(usize) -> bool,
+fn search(
+    slabs: &Slabs,
+    Range { mut start, mut end }: Range<usize>,
+    block_at: impl Fn(usize) -> BlockRef,
+    is_before: &mut impl FnMut(&Slabs, BlockRef) -> bool,
 ) -> usize {
+    let middle = |start: usize, end: usize| start + (end - start) / 2;
     while start < end {
-        let middle = start + (end - start) / 2;
-        if is_before(middle) {
-            start = middle + 1;
+        let at = middle(start, end);
+        for next in [middle(start, at), middle(at + 1, end)] {
+            if next < end {
+                slabs.prefetch(block_at(next));
+            }
+        }
+        if is_before(slabs, block_at(at)) {
+            start = at + 1;
         } else {
-            end = middle;
+            end = at;
         }
     }
     start

@@ -45,7 +45,11 @@ impl World {
     fn remove(&mut self, at: usize) {
         let (key, block) = self.oracle.remove(at);
         let compare = |slabs: &Slabs, other| key_of(slabs, other).cmp(&key);
-        assert!(self.tree.remove(&mut self.slabs, block, compare));
+        if key.is_multiple_of(3) {
+            self.tree.remove_at(&mut self.slabs, at);
+        } else {
+            assert!(self.tree.remove(&mut self.slabs, block, compare));
+        }
         assert!(!self.tree.remove(&mut self.slabs, block, compare));
         self.slabs.free(block);
     }
