@@ -14,6 +14,8 @@ pub mod listpack;
 mod literal;
 pub mod lzf;
 pub mod rdb;
+pub mod ziplist;
+pub mod zipmap;
 
 /// Bytes from outside that do not follow their format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Strings as RDB files hold them, and the payloads of DUMP.
+//! Values as RDB files hold them, and the payloads of DUMP.
 //!
 //! ```text
 //! payload    type (0 string) | value | version, 2 bytes LE | CRC-64 of all before, 8 bytes LE
@@ -32,7 +32,7 @@ pub const FIELD_TIMES_VERSION: u16 = 12;
 
 /// Versions that are read, besides Valkey's own: those of Redis up to 8.2.
 const VERSION_MAX: u16 = 12;
-/// Valkey 9 counts from here; its strings are the same.
+/// The version of Valkey 9; all types but hashes with times are the same.
 const VERSION_VALKEY: u16 = 80;
 
 /// A string.
@@ -41,6 +41,10 @@ pub const TYPE_STRING: u8 = 0;
 pub const TYPE_LIST: u8 = 1;
 /// Number of nodes, then for each: 1 and an element as a string, or 2 and a string that is a listpack.
 pub const TYPE_LIST_QUICKLIST: u8 = 18;
+/// A string that is a ziplist of elements.
+pub const TYPE_LIST_ZIPLIST: u8 = 10;
+/// Number of nodes, then strings that are ziplists.
+pub const TYPE_LIST_QUICKLIST_ZIPLISTS: u8 = 14;
 /// Number of members, then these as strings.
 pub const TYPE_SET: u8 = 2;
 /// A string that is an intset in Redis's form.
@@ -49,14 +53,33 @@ pub const TYPE_SET_INTSET: u8 = 11;
 pub const TYPE_SET_LISTPACK: u8 = 20;
 /// Number of fields, then fields and values as strings.
 pub const TYPE_HASH: u8 = 4;
+/// A string that is a zipmap.
+pub const TYPE_HASH_ZIPMAP: u8 = 9;
+/// A string that is a ziplist of fields and values.
+pub const TYPE_HASH_ZIPLIST: u8 = 13;
 /// A string that is a listpack of fields and values.
 pub const TYPE_HASH_LISTPACK: u8 = 16;
+/// Redis 7.4 before its release: number of fields, then time u64 LE (0 without), field and value of
+/// each. Valkey 9: number of fields, then field, value and time i64 LE (-1 without) of each.
+pub const TYPE_HASH_TIMES_EARLY: u8 = 22;
+/// Redis 7.4 before its release: a string that is a listpack of fields, values and times.
+pub const TYPE_HASH_LISTPACK_TIMES_EARLY: u8 = 23;
 /// Earliest time u64 LE, number of fields, then time, field and value of each; a time is a length: 0
 /// without, else 1 more than its distance from the earliest.
 pub const TYPE_HASH_TIMES: u8 = 24;
 /// Earliest time u64 LE, then a string that is a listpack of fields, values and times (0 without) in
 /// the order of the times, those without at the end.
 pub const TYPE_HASH_LISTPACK_TIMES: u8 = 25;
+
+/// Number of members, then member and score of each; a score is a byte of length and a text, or 253
+/// not a number, 254 infinity, 255 minus infinity.
+pub const TYPE_SORTED_SET_TEXT: u8 = 3;
+/// Number of members, then member and score of each; a score is an f64 LE.
+pub const TYPE_SORTED_SET: u8 = 5;
+/// A string that is a ziplist of members and scores.
+pub const TYPE_SORTED_SET_ZIPLIST: u8 = 12;
+/// A string that is a listpack of members and scores in their order.
+pub const TYPE_SORTED_SET_LISTPACK: u8 = 17;
 
 const LEN_14_BITS: u8 = 0b01 << 6;
 const LEN_32_BITS: u8 = 0x80;
@@ -145,27 +168,56 @@ pub fn write_len(output: &mut Vec<u8>, len: u64) {
     }
 }
 
-/// Checks version and checksum of a payload of DUMP, and gives type and value.
+/// Whose numbers of types a payload has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// All up to Redis 7.2, Valkey 8, and Redis later.
+    Redis,
+    /// Valkey 9 and later.
+    Valkey,
+}
+
+/// What the form of a value of a type is called, for messages.
+pub fn type_name(value_type: u8) -> &'static str {
+    match value_type {
+        TYPE_LIST_ZIPLIST => "List ziplist",
+        TYPE_LIST_QUICKLIST | TYPE_LIST_QUICKLIST_ZIPLISTS => "Quicklist",
+        TYPE_SET_INTSET => "Intset",
+        TYPE_SET_LISTPACK => "Set listpack",
+        TYPE_HASH_ZIPMAP => "Zipmap",
+        TYPE_HASH_ZIPLIST => "Hash ziplist",
+        TYPE_HASH_LISTPACK | TYPE_HASH_LISTPACK_TIMES | TYPE_HASH_LISTPACK_TIMES_EARLY => {
+            "Hash listpack"
+        }
+        TYPE_SORTED_SET_ZIPLIST => "Zset ziplist",
+        TYPE_SORTED_SET_LISTPACK => "Zset listpack",
+        _ => "Value",
+    }
+}
+
+/// Checks version and, unless told otherwise, checksum of a payload of DUMP, and gives type and value.
 ///
 /// # Errors
 /// The version is unknown or the checksum wrong.
-pub fn open_payload(payload: &[u8]) -> Result<&[u8], Corrupt> {
+pub fn open_payload(payload: &[u8], checked: bool) -> Result<(&[u8], Dialect), Corrupt> {
     let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(Corrupt)?;
     let (body, version) = signed.split_last_chunk::<2>().ok_or(Corrupt)?;
     let version = u16::from_le_bytes(*version);
     if version > VERSION_MAX && version != VERSION_VALKEY {
         return Err(Corrupt);
     }
-    if CRC_64.checksum(signed) != u64::from_le_bytes(*checksum) {
+    if checked && CRC_64.checksum(signed) != u64::from_le_bytes(*checksum) {
         return Err(Corrupt);
     }
-    Ok(body)
+    let is_valkey = version == VERSION_VALKEY;
+    Ok((body, if is_valkey { Dialect::Valkey } else { Dialect::Redis }))
 }
 
 /// The string in a payload of DUMP. Version, checksum and every length are checked, and nothing
 /// may be left over.
 pub fn read_string_payload(payload: &[u8]) -> Result<Vec<u8>, Corrupt> {
-    match read_value(open_payload(payload)?)? {
+    let (body, dialect) = open_payload(payload, true)?;
+    match read_value(body, dialect)? {
         Value::String(string) => Ok(string),
         _ => Err(Corrupt),
     }

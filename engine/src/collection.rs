@@ -27,7 +27,7 @@ use crate::packed::{self, Row, Rows, Shape, push_row, score_of};
 use crate::partition::Partition;
 use crate::set::rows_of_integers;
 use crate::slab::BlockRef;
-use crate::sorted_set::in_order;
+use crate::sorted_set::{self, in_order};
 use crate::store::fits_inline;
 use crate::table::Entry;
 
@@ -182,6 +182,13 @@ fn pack_restored(value: &rdb::Value, limits: &Limits) -> (Form, Vec<u8>) {
                 push_row(&mut bytes, Shape::of(form), &row);
             }
             (form, bytes)
+        }
+        rdb::Value::SortedSet(members) => {
+            let mut pairs: Vec<_> =
+                members.iter().map(|(score, member)| (*score, member.as_slice())).collect();
+            pairs.sort_unstable_by(|a, b| in_order(*a, *b));
+            let form = Form::new(ValueType::SortedSet, Encoding::Bytes);
+            (form, sorted_set::pack(pairs.into_iter()))
         }
         rdb::Value::Hash(fields) => {
             let timed = fields.iter().any(|(.., expire_at)| expire_at.is_some());

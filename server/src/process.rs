@@ -35,6 +35,8 @@ pub struct Process {
     paused_until_ms: AtomicU64,
     /// Whether it stops reads, too.
     paused_all: AtomicBool,
+    /// Whether RESTORE takes payloads with a wrong checksum (DEBUG).
+    skips_checksums: AtomicBool,
     slow_log: Mutex<SlowLog>,
     /// Bytes in use by each shard, as of its last turn of [`crate::cron`].
     used_memory: Vec<AtomicU64>,
@@ -74,6 +76,7 @@ impl Process {
             next_client_id: AtomicU64::new(1),
             paused_until_ms: AtomicU64::new(0),
             paused_all: AtomicBool::new(false),
+            skips_checksums: AtomicBool::new(false),
             slow_log: Mutex::default(),
             used_memory: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             feed: Feed::new(shards),
@@ -142,6 +145,16 @@ impl Process {
     pub fn pause_until(&self, until_ms: u64, all: bool) {
         self.paused_all.store(all, Ordering::Release);
         self.paused_until_ms.fetch_max(until_ms, Ordering::AcqRel);
+    }
+
+    /// Sets whether payloads of DUMP must have the right checksum.
+    pub fn check_payloads(&self, on: bool) {
+        self.skips_checksums.store(!on, Ordering::Relaxed);
+    }
+
+    /// Whether payloads of DUMP must have the right checksum.
+    pub fn checks_payloads(&self) -> bool {
+        !self.skips_checksums.load(Ordering::Relaxed)
     }
 
     /// Ends the pause.

@@ -7,8 +7,10 @@ use engine::{Options, Partition};
 pub fn check_payload(data: &[u8]) {
     let _ = rdb::read_string_payload(data);
     // Without its checksum, which foreign bytes rarely have right.
-    if let Ok(value) = rdb::read_value(data) {
-        restore(&value);
+    for dialect in [rdb::Dialect::Redis, rdb::Dialect::Valkey] {
+        if let Ok(value) = rdb::read_value(data, dialect) {
+            restore(&value);
+        }
     }
     for compress in [false, true] {
         let payload = rdb::dump_string(data, compress);

@@ -1,24 +1,29 @@
 //! Reading values of every type that is known here, from payloads that may be anything.
 //!
-//! Counts, duplicates, emptiness and what is left over are checked as Redis checks them. The old
-//! forms with ziplists and zipmaps, sorted sets and streams are not read yet.
+//! Counts, duplicates, emptiness and what is left over are checked as Redis checks them. Streams are
+//! not read yet.
 
 use std::collections::HashSet;
 
 use super::{
-    TYPE_HASH, TYPE_HASH_LISTPACK, TYPE_HASH_LISTPACK_TIMES, TYPE_HASH_TIMES, TYPE_LIST,
-    TYPE_LIST_QUICKLIST, TYPE_SET, TYPE_SET_INTSET, TYPE_SET_LISTPACK, TYPE_STRING, read_len,
+    Dialect, TYPE_HASH, TYPE_HASH_LISTPACK, TYPE_HASH_LISTPACK_TIMES,
+    TYPE_HASH_LISTPACK_TIMES_EARLY, TYPE_HASH_TIMES, TYPE_HASH_TIMES_EARLY, TYPE_HASH_ZIPLIST,
+    TYPE_HASH_ZIPMAP, TYPE_LIST, TYPE_LIST_QUICKLIST, TYPE_LIST_QUICKLIST_ZIPLISTS,
+    TYPE_LIST_ZIPLIST, TYPE_SET, TYPE_SET_INTSET, TYPE_SET_LISTPACK, TYPE_SORTED_SET,
+    TYPE_SORTED_SET_LISTPACK, TYPE_SORTED_SET_TEXT, TYPE_SORTED_SET_ZIPLIST, TYPE_STRING, read_len,
     read_string, take,
 };
-use crate::Corrupt;
 use crate::intset::{self, Intset};
-use crate::listpack;
+use crate::{Corrupt, double, listpack, ziplist, zipmap};
 
 /// A field, its value, and when it is due, in milliseconds since 1970.
 pub type Field = (Vec<u8>, Vec<u8>, Option<u64>);
 
+/// The latest time of a field.
+const TIME_MAX_MS: u64 = (1 << 48) - 2;
+
 /// A value that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A string.
     String(Vec<u8>),
@@ -28,18 +33,23 @@ pub enum Value {
     Set(Vec<Vec<u8>>),
     /// The fields of a hash, at least one, each once.
     Hash(Vec<Field>),
+    /// The members of a sorted set with their scores, none of which is NaN, in any order; at least one,
+    /// each once.
+    SortedSet(Vec<(f64, Vec<u8>)>),
 }
 
 /// Reads type and value; nothing may be left over.
 ///
 /// # Errors
 /// The bytes are no value of a known type.
-pub fn read_value(body: &[u8]) -> Result<Value, Corrupt> {
+pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Corrupt> {
     let (&value_type, mut input) = body.split_first().ok_or(Corrupt)?;
     let input = &mut input;
     let value = match value_type {
         TYPE_STRING => Value::String(read_string(input)?),
         TYPE_LIST => Value::List(read_strings(input)?),
+        TYPE_LIST_ZIPLIST => Value::List(ziplist::read(&read_string(input)?)?),
+        TYPE_LIST_QUICKLIST_ZIPLISTS => Value::List(read_ziplists(input)?),
         TYPE_LIST_QUICKLIST => Value::List(read_quicklist(input)?),
         TYPE_SET => Value::Set(read_strings(input)?),
         TYPE_SET_INTSET => {
@@ -49,18 +59,25 @@ pub fn read_value(body: &[u8]) -> Result<Value, Corrupt> {
         }
         TYPE_SET_LISTPACK => Value::Set(read_listpack(input)?),
         TYPE_HASH => Value::Hash(read_pairs(input)?),
-        TYPE_HASH_LISTPACK => {
-            let elements = read_listpack(input)?;
-            Value::Hash(group(&elements, |[field, value]| Ok((field, value, None)))?)
-        }
+        TYPE_HASH_ZIPMAP => Value::Hash(fields_of(&zipmap::read(&read_string(input)?)?)?),
+        TYPE_HASH_ZIPLIST => Value::Hash(fields_of(&ziplist::read(&read_string(input)?)?)?),
+        TYPE_HASH_LISTPACK => Value::Hash(fields_of(&read_listpack(input)?)?),
         TYPE_HASH_TIMES => Value::Hash(read_timed_pairs(input)?),
-        TYPE_HASH_LISTPACK_TIMES => {
-            take(input, 8)?;
-            let elements = read_listpack(input)?;
-            Value::Hash(group(&elements, |[field, value, time]| {
-                let time = crate::integer::parse_u64(&time).ok_or(Corrupt)?;
-                Ok((field, value, Some(time).filter(|time| *time > 0)))
-            })?)
+        TYPE_HASH_TIMES_EARLY => Value::Hash(read_early_pairs(input, dialect)?),
+        TYPE_SORTED_SET | TYPE_SORTED_SET_TEXT => {
+            Value::SortedSet(read_scored(input, value_type == TYPE_SORTED_SET)?)
+        }
+        TYPE_SORTED_SET_ZIPLIST => Value::SortedSet(scored(&ziplist::read(&read_string(input)?)?)?),
+        TYPE_SORTED_SET_LISTPACK => Value::SortedSet(scored(&read_listpack(input)?)?),
+        TYPE_HASH_LISTPACK_TIMES | TYPE_HASH_LISTPACK_TIMES_EARLY if dialect == Dialect::Redis => {
+            if value_type == TYPE_HASH_LISTPACK_TIMES {
+                take(input, 8)?;
+            }
+            let fields = timed_fields(&read_listpack(input)?)?;
+            if !fields.is_sorted_by_key(|(.., time)| time.unwrap_or(u64::MAX)) {
+                return Err(Corrupt);
+            }
+            Value::Hash(fields)
         }
         _ => return Err(Corrupt),
     };
@@ -69,7 +86,13 @@ pub fn read_value(body: &[u8]) -> Result<Value, Corrupt> {
         Value::List(elements) => !elements.is_empty(),
         Value::Set(members) => !members.is_empty() && are_unique(members.iter()),
         Value::Hash(fields) => {
-            !fields.is_empty() && are_unique(fields.iter().map(|(field, ..)| field))
+            let in_range = |time: Option<u64>| time.is_none_or(|time| time <= TIME_MAX_MS);
+            !fields.is_empty()
+                && are_unique(fields.iter().map(|(field, ..)| field))
+                && fields.iter().all(|(.., time)| in_range(*time))
+        }
+        Value::SortedSet(members) => {
+            !members.is_empty() && are_unique(members.iter().map(|(_, member)| member))
         }
     };
     if sound && input.is_empty() { Ok(value) } else { Err(Corrupt) }
@@ -115,6 +138,76 @@ fn read_timed_pairs(input: &mut &[u8]) -> Result<Vec<Field>, Corrupt> {
         .collect()
 }
 
+fn read_early_pairs(input: &mut &[u8], dialect: Dialect) -> Result<Vec<Field>, Corrupt> {
+    let count = read_len(input)?;
+    if count > input.len() as u64 {
+        return Err(Corrupt);
+    }
+    let read_time = |input: &mut &[u8]| {
+        let bytes = take(input, 8)?.try_into().expect("eight bytes");
+        Ok(i64::from_le_bytes(bytes))
+    };
+    (0..count)
+        .map(|_| match dialect {
+            Dialect::Redis => {
+                let time = read_time(input)?;
+                Ok((read_string(input)?, read_string(input)?, due(time, 0)?))
+            }
+            Dialect::Valkey => {
+                let (field, value) = (read_string(input)?, read_string(input)?);
+                Ok((field, value, due(read_time(input)?, -1)?))
+            }
+        })
+        .collect()
+}
+
+/// A time in milliseconds since 1970, `none` if there is none.
+fn due(time: i64, none: i64) -> Result<Option<u64>, Corrupt> {
+    if time == none {
+        return Ok(None);
+    }
+    u64::try_from(time).map(Some).map_err(|_| Corrupt)
+}
+
+/// Members and scores, as f64 or as texts.
+fn read_scored(input: &mut &[u8], binary: bool) -> Result<Vec<(f64, Vec<u8>)>, Corrupt> {
+    let count = read_len(input)?;
+    if count > input.len() as u64 {
+        return Err(Corrupt);
+    }
+    (0..count)
+        .map(|_| {
+            let member = read_string(input)?;
+            let score = if binary { read_f64(input)? } else { read_score_text(input)? };
+            if score.is_nan() { Err(Corrupt) } else { Ok((score, member)) }
+        })
+        .collect()
+}
+
+fn read_f64(input: &mut &[u8]) -> Result<f64, Corrupt> {
+    let bytes = take(input, 8)?.try_into().expect("eight bytes");
+    Ok(f64::from_le_bytes(bytes))
+}
+
+fn read_score_text(input: &mut &[u8]) -> Result<f64, Corrupt> {
+    match take(input, 1)?[0] {
+        253 => Ok(f64::NAN),
+        254 => Ok(f64::INFINITY),
+        255 => Ok(f64::NEG_INFINITY),
+        len => double::parse(take(input, u64::from(len))?).ok_or(Corrupt),
+    }
+}
+
+/// Members and scores in turn.
+fn scored(elements: &[Vec<u8>]) -> Result<Vec<(f64, Vec<u8>)>, Corrupt> {
+    group(elements, |[member, score]| Ok((double::parse(&score).ok_or(Corrupt)?, member)))
+}
+
+/// Fields and values in turn.
+fn fields_of(elements: &[Vec<u8>]) -> Result<Vec<Field>, Corrupt> {
+    group(elements, |[field, value]| Ok((field, value, None)))
+}
+
 /// The elements of a listpack in a string.
 fn read_listpack(input: &mut &[u8]) -> Result<Vec<Vec<u8>>, Corrupt> {
     let bytes = read_string(input)?;
@@ -132,12 +225,39 @@ fn read_quicklist(input: &mut &[u8]) -> Result<Vec<Vec<u8>>, Corrupt> {
     let mut elements = Vec::new();
     for _ in 0..nodes {
         match read_len(input)? {
-            PLAIN => elements.push(read_string(input)?),
+            PLAIN => {
+                let element = read_string(input)?;
+                // Whoever writes an empty one writes it packed.
+                if element.is_empty() {
+                    return Err(Corrupt);
+                }
+                elements.push(element);
+            }
             PACKED => elements.append(&mut read_listpack(input)?),
             _ => return Err(Corrupt),
         }
     }
     Ok(elements)
+}
+
+fn read_ziplists(input: &mut &[u8]) -> Result<Vec<Vec<u8>>, Corrupt> {
+    let nodes = read_len(input)?;
+    if nodes > input.len() as u64 {
+        return Err(Corrupt);
+    }
+    let mut elements = Vec::new();
+    for _ in 0..nodes {
+        elements.append(&mut ziplist::read(&read_string(input)?)?);
+    }
+    Ok(elements)
+}
+
+/// Fields, values and times in turn.
+fn timed_fields(elements: &[Vec<u8>]) -> Result<Vec<Field>, Corrupt> {
+    group(elements, |[field, value, time]| {
+        let time = crate::integer::parse_u64(&time).ok_or(Corrupt)?;
+        Ok((field, value, Some(time).filter(|time| *time > 0)))
+    })
 }
 
 /// Elements by so many.
@@ -158,6 +278,10 @@ mod tests {
     use crate::listpack::{Element, to_redis};
     use crate::rdb::{write_len, write_string};
 
+    fn read(body: &[u8]) -> Result<Value, Corrupt> {
+        read_value(body, Dialect::Redis)
+    }
+
     fn strings(value_type: u8, count: u64, strings: &[&[u8]]) -> Vec<u8> {
         let mut body = vec![value_type];
         write_len(&mut body, count);
@@ -176,19 +300,19 @@ mod tests {
     fn values_are_read_in_every_form() {
         let texts: [&[u8]; 4] = [b"a", b"1", b"-77", b""];
         let vec = || texts.iter().map(|text| text.to_vec()).collect::<Vec<_>>();
-        assert_eq!(read_value(&strings(TYPE_LIST, 4, &texts)), Ok(Value::List(vec())));
-        assert_eq!(read_value(&strings(TYPE_SET, 4, &texts)), Ok(Value::Set(vec())));
-        assert_eq!(read_value(&packed(TYPE_SET_LISTPACK, &texts)), Ok(Value::Set(vec())));
+        assert_eq!(read(&strings(TYPE_LIST, 4, &texts)), Ok(Value::List(vec())));
+        assert_eq!(read(&strings(TYPE_SET, 4, &texts)), Ok(Value::Set(vec())));
+        assert_eq!(read(&packed(TYPE_SET_LISTPACK, &texts)), Ok(Value::Set(vec())));
         let fields = vec![(vec()[0].clone(), vec()[1].clone(), None), {
             (vec()[2].clone(), vec()[3].clone(), None)
         }];
-        assert_eq!(read_value(&strings(TYPE_HASH, 2, &texts)), Ok(Value::Hash(fields.clone())));
-        assert_eq!(read_value(&packed(TYPE_HASH_LISTPACK, &texts)), Ok(Value::Hash(fields)));
+        assert_eq!(read(&strings(TYPE_HASH, 2, &texts)), Ok(Value::Hash(fields.clone())));
+        assert_eq!(read(&packed(TYPE_HASH_LISTPACK, &texts)), Ok(Value::Hash(fields)));
     }
 
     #[test]
     fn what_redis_refuses_is_refused() {
-        let check = |body: &[u8]| assert_eq!(read_value(body), Err(Corrupt), "{body:?}");
+        let check = |body: &[u8]| assert_eq!(read(body), Err(Corrupt), "{body:?}");
         check(b"");
         check(&[99, 0]);
         check(&strings(TYPE_LIST, 0, &[]));
@@ -199,5 +323,70 @@ mod tests {
         check(&strings(TYPE_SET, u64::MAX, &[b"a"]));
         check(&packed(TYPE_HASH_LISTPACK, &[b"a"]));
         check(&packed(TYPE_HASH_LISTPACK_TIMES, &[b"a", b"b", b"c"]));
+    }
+
+    fn scored_strings(value_type: u8, members: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let mut body = vec![value_type];
+        write_len(&mut body, members.len() as u64);
+        for (member, score) in members {
+            write_string(&mut body, member, false);
+            body.extend_from_slice(score);
+        }
+        body
+    }
+
+    #[test]
+    fn sorted_sets_are_read_in_every_form() {
+        let expected = || Ok(Value::SortedSet(vec![(1.5, b"a".to_vec()), (-2.0, b"7".to_vec())]));
+        let elements: [&[u8]; 4] = [b"a", b"1.5", b"7", b"-2"];
+        assert_eq!(read(&packed(TYPE_SORTED_SET_LISTPACK, &elements)), expected());
+        let texts: [(&[u8], &[u8]); 2] = [(b"a", b"\x031.5"), (b"7", b"\x02-2")];
+        assert_eq!(read(&scored_strings(TYPE_SORTED_SET_TEXT, &texts)), expected());
+        let numbers = [1.5f64.to_le_bytes(), (-2f64).to_le_bytes()];
+        let binary: [(&[u8], &[u8]); 2] = [(b"a", &numbers[0]), (b"7", &numbers[1])];
+        assert_eq!(read(&scored_strings(TYPE_SORTED_SET, &binary)), expected());
+        let infinite: [(&[u8], &[u8]); 2] = [(b"a", &[254]), (b"b", &[255])];
+        let scores = vec![(f64::INFINITY, b"a".to_vec()), (f64::NEG_INFINITY, b"b".to_vec())];
+        assert_eq!(
+            read(&scored_strings(TYPE_SORTED_SET_TEXT, &infinite)),
+            Ok(Value::SortedSet(scores))
+        );
+        let check = |body: &[u8]| assert_eq!(read(body), Err(Corrupt));
+        check(&scored_strings(TYPE_SORTED_SET_TEXT, &[(b"a", &[253])]));
+        check(&scored_strings(TYPE_SORTED_SET, &[(b"a", &f64::NAN.to_le_bytes())]));
+        check(&scored_strings(TYPE_SORTED_SET, &[]));
+        check(&packed(TYPE_SORTED_SET_LISTPACK, &[b"a", b"x"]));
+        check(&packed(TYPE_SORTED_SET_LISTPACK, &[b"a", b"1", b"a", b"2"]));
+    }
+
+    #[test]
+    fn forms_of_old_versions_are_read() {
+        let ziplist = b"\x0f\0\0\0\x0c\0\0\0\x02\0\0\xf3\x02\xf2\xff";
+        let body = |value_type, bytes: &[u8]| {
+            let mut body = vec![value_type];
+            write_string(&mut body, bytes, false);
+            body
+        };
+        let list = Value::List(vec![b"2".to_vec(), b"1".to_vec()]);
+        assert_eq!(read(&body(TYPE_LIST_ZIPLIST, ziplist)), Ok(list.clone()));
+        assert_eq!(read(&strings(TYPE_LIST_QUICKLIST_ZIPLISTS, 1, &[ziplist])), Ok(list));
+        let hash = Value::Hash(vec![(b"2".to_vec(), b"1".to_vec(), None)]);
+        assert_eq!(read(&body(TYPE_HASH_ZIPLIST, ziplist)), Ok(hash.clone()));
+        assert_eq!(read(&body(TYPE_HASH_ZIPMAP, b"\x01\x012\x01\x001\xff")), Ok(hash));
+        let scored = Value::SortedSet(vec![(1.0, b"2".to_vec())]);
+        assert_eq!(read(&body(TYPE_SORTED_SET_ZIPLIST, ziplist)), Ok(scored));
+    }
+
+    #[test]
+    fn each_dialect_has_its_fields_with_times() {
+        let mut redis = vec![TYPE_HASH_TIMES_EARLY, 2];
+        redis.extend(b"\x05\0\0\0\0\0\0\0\x01a\x011\0\0\0\0\0\0\0\0\x01b\x012");
+        let mut valkey = vec![TYPE_HASH_TIMES_EARLY, 2];
+        valkey.extend(b"\x01a\x011\x05\0\0\0\0\0\0\0\x01b\x012\xff\xff\xff\xff\xff\xff\xff\xff");
+        let fields =
+            vec![(b"a".to_vec(), b"1".to_vec(), Some(5)), (b"b".to_vec(), b"2".to_vec(), None)];
+        assert_eq!(read(&redis), Ok(Value::Hash(fields.clone())));
+        assert_eq!(read_value(&valkey, Dialect::Valkey), Ok(Value::Hash(fields)));
+        assert_eq!(read(&valkey), Err(Corrupt));
     }
 }

@@ -55,9 +55,14 @@ pub(super) fn restore(ctx: &mut CommandCtx<'_>) -> CommandResult {
     }
     let ttl_ms = u64::try_from(ctx.args.integer(2)?)
         .map_err(|_| CommandError::new("ERR Invalid TTL value, must be >= 0"))?;
-    let body = rdb::open_payload(ctx.args.get(3))
-        .map_err(|_| CommandError::new("ERR DUMP payload version or checksum are wrong"))?;
-    let value = rdb::read_value(body).map_err(|_| CommandError::new("ERR Bad data format"))?;
+    let (body, dialect) =
+        rdb::open_payload(ctx.args.get(3), ctx.shard.process.checks_payloads())
+            .map_err(|_| CommandError::new("ERR DUMP payload version or checksum are wrong"))?;
+    let value = rdb::read_value(body, dialect).map_err(|_| {
+        let form = rdb::type_name(body.first().copied().unwrap_or_default());
+        crate::notice!("RESTORE refused a payload: {form} integrity check failed");
+        CommandError::new("ERR Bad data format")
+    })?;
     let now_ms = ctx.keyspace.now_ms();
     let origin_ms = if parsed.is_absolute { 0 } else { now_ms };
     let expire_at = (ttl_ms > 0).then(|| ttl_ms.saturating_add(origin_ms));

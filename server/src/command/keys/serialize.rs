@@ -1,5 +1,6 @@
 //! Values as DUMP writes them: type and body of an RDB file.
 
+use encodings::double;
 use encodings::intset::{self, Intset};
 use encodings::listpack::{self, Element, REDIS_OVERHEAD};
 use encodings::rdb;
@@ -18,7 +19,7 @@ pub(in crate::command) fn serialize(value: &Value<'_>, compress: bool) -> (Vec<u
         Value::Members(members) => match members.value_type() {
             ValueType::Hash => writer.hash(members),
             ValueType::Set => writer.set(members),
-            _ => unreachable!("no other collection is made yet"),
+            _ => writer.sorted_set(members),
         },
     };
     (writer.out, version)
@@ -97,6 +98,27 @@ impl Writer {
             self.out.push(rdb::TYPE_SET);
             rdb::write_len(&mut self.out, set.len() as u64);
             set.for_each(|member| self.value(member.name));
+        }
+        rdb::DUMP_VERSION
+    }
+
+    fn sorted_set(&mut self, set: &Members<'_>) -> u16 {
+        if set.is_packed() {
+            self.out.push(rdb::TYPE_SORTED_SET_LISTPACK);
+            let mut texts = Vec::with_capacity(set.len());
+            set.for_each(|member| texts.push((member.name, double::format(member.score))));
+            let elements = texts
+                .iter()
+                .flat_map(|(name, score)| [element(*name), Element::parse(score.as_bytes())]);
+            self.string(&listpack::to_redis(elements));
+        } else {
+            self.out.push(rdb::TYPE_SORTED_SET);
+            rdb::write_len(&mut self.out, set.len() as u64);
+            // Redis loads it faster from the highest score down.
+            set.each_ranked(0..set.len(), true, |member| {
+                self.value(member.name);
+                self.out.extend(member.score.to_le_bytes());
+            });
         }
         rdb::DUMP_VERSION
     }

@@ -51,8 +51,10 @@ const HELP: &[&str] = &[
     "    Turn the deletion of due keys that nobody asks for off and on.",
     "SLEEP <seconds>",
     "    Stop the shard for a time. Decimals are allowed.",
+    "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+    "    Have RESTORE take payloads with a wrong checksum, or refuse them again.",
     "DICT-RESIZING, PAUSE-CRON, QUICKLIST-PACKED-THRESHOLD, REPLYBUFFER,",
-    "SET-DISABLE-DENY-SCRIPTS, SET-SKIP-CHECKSUM-VALIDATION <arg> ...",
+    "SET-DISABLE-DENY-SCRIPTS <arg> ...",
     "    Accepted for tests written for Redis; without effect.",
     "HELP",
     "    Print this help.",
@@ -72,6 +74,11 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
         (b"help", 2) => ctx.reply.lines(HELP),
         (b"sleep", 3) => sleep(ctx),
         (b"set-active-expire", 3) => set_active_expire(ctx),
+        (b"set-skip-checksum-validation", 3) => {
+            let skip = ctx.args.integer(2).is_ok_and(|value| value != 0);
+            ctx.shard.process.check_payloads(!skip);
+            ctx.reply.ok();
+        }
         (b"object", 3) => return object(ctx),
         (b"digest", 2) => return data_set_digest(ctx),
         (b"digest-value", 3..) => return value_digests(ctx),
@@ -100,8 +107,7 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
             b"dict-resizing"
             | b"pause-cron"
             | b"quicklist-packed-threshold"
-            | b"set-disable-deny-scripts"
-            | b"set-skip-checksum-validation",
+            | b"set-disable-deny-scripts",
             3,
         )
         | (b"replybuffer", 4) => ctx.reply.ok(),

@@ -6,12 +6,15 @@
 //! xor(sum, bytes)  sum ^= SHA1(bytes)
 //! mix(sum, bytes)  xor(sum, bytes); sum = SHA1(sum)
 //! value sum        mix(type as 4 bytes), then mix(text) of a string or of each element of a list,
-//!                  xor(member) of each member of a set, or xor(field sum) of each field of a hash; xor("!!expire!!") with a time
+//!                  xor(member) of each member of a set, xor(member sum) of each member of a sorted set,
+//!                  or xor(field sum) of each field of a hash; xor("!!expire!!") with a time
+//! member sum       mix(member), mix(score as %.17g prints it)
 //! field sum        mix(field), mix(value), xor("!!hexpire!!") with a time
 //! key sum          mix(name), then as the value sum
 //! data set sum     for each database with keys: mix(its number), then xor(each key sum)
 //! ```
 
+use encodings::double;
 use engine::{Partition, Value, ValueType};
 use sha1::{Digest, Sha1};
 
@@ -73,6 +76,7 @@ fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
     const STRING: u32 = 0;
     const LIST: u32 = 1;
     const SET: u32 = 2;
+    const SORTED_SET: u32 = 3;
     const HASH: u32 = 4;
     let key = partition.key(name);
     let is_volatile = partition.expire_time(db, &key).flatten().is_some();
@@ -89,6 +93,15 @@ fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
         Some(Value::Members(members)) if members.value_type() == ValueType::Set => {
             sum.mix(&SET.to_be_bytes());
             members.for_each(|member| member.name.with_text(|text| sum.xor(text)));
+        }
+        Some(Value::Members(members)) if members.value_type() == ValueType::SortedSet => {
+            sum.mix(&SORTED_SET.to_be_bytes());
+            members.for_each(|member| {
+                let mut member_sum = Sum::default();
+                member.name.with_text(|text| member_sum.mix(text));
+                member_sum.mix(double::format_17g(member.score).as_bytes());
+                sum.xor(&member_sum.0);
+            });
         }
         Some(Value::Members(fields)) => {
             sum.mix(&HASH.to_be_bytes());
