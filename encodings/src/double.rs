@@ -25,6 +25,15 @@ const INTEGER_MAX: f64 = (1i64 << 62) as f64;
 
 /// The text of a double.
 pub fn format(value: f64) -> String {
+    if value != 0.0 && value.trunc() == value && value.abs() <= INTEGER_MAX {
+        let mut room = [0; TEXT_LEN_MAX];
+        return format_i64(value as i64, &mut room).iter().map(|byte| char::from(*byte)).collect();
+    }
+    format_short(value)
+}
+
+/// The text of a double where whole numbers are not told apart: `1e+9`, but `123456789012`.
+pub fn format_short(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
     }
@@ -36,9 +45,6 @@ pub fn format(value: f64) -> String {
         return format!("{sign}0");
     }
     let mut room = [0; TEXT_LEN_MAX];
-    if value.trunc() == value && value.abs() <= INTEGER_MAX {
-        return format_i64(value as i64, &mut room).iter().map(|byte| char::from(*byte)).collect();
-    }
     let Digits { number, exponent } = digits(value.abs());
     let mut text = String::with_capacity(32);
     text.push_str(sign);

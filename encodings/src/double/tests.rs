@@ -126,3 +126,19 @@ fn seventeen_digits_as_c_prints_them() {
         assert_eq!(format_17g(value), expected);
     }
 }
+
+#[test]
+fn whole_numbers_in_the_short_form() {
+    for (value, expected) in [
+        (1e9, "1e+9"),
+        (3e9, "3e+9"),
+        (1e7, "10000000"),
+        (123456789012.0, "123456789012"),
+        (-3.0, "-3"),
+        (0.1, "0.1"),
+        (0.0, "0"),
+        (f64::INFINITY, "inf"),
+    ] {
+        assert_eq!(format_short(value), expected);
+    }
+}

@@ -8,7 +8,7 @@
 //! value sum        mix(type as 4 bytes), then mix(text) of a string or of each element of a list,
 //!                  xor(member) of each member of a set, xor(member sum) of each member of a sorted set,
 //!                  or xor(field sum) of each field of a hash; xor("!!expire!!") with a time
-//! member sum       mix(member), mix(score as %.17g prints it)
+//! member sum       mix(member), mix(score, whole numbers in the short form too)
 //! field sum        mix(field), mix(value), xor("!!hexpire!!") with a time
 //! key sum          mix(name), then as the value sum
 //! data set sum     for each database with keys: mix(its number), then xor(each key sum)
@@ -99,7 +99,7 @@ fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
             members.for_each(|member| {
                 let mut member_sum = Sum::default();
                 member.name.with_text(|text| member_sum.mix(text));
-                member_sum.mix(double::format_17g(member.score).as_bytes());
+                member_sum.mix(double::format_short(member.score).as_bytes());
                 sum.xor(&member_sum.0);
             });
         }
