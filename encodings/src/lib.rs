@@ -14,6 +14,7 @@ pub mod listpack;
 mod literal;
 pub mod lzf;
 pub mod rdb;
+pub mod stream;
 
 /// Bytes from outside that do not follow their format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,8 +16,10 @@
 //! Payloads carry the oldest version that holds their value, so that every server of the family
 //! restores them. Reading checks everything: payloads come from clients.
 
+mod stream;
 mod value;
 
+pub use stream::{Consumer, Group, Pending, Stream, StreamNode, read_stream, write_stream};
 pub use value::{Field, Value, read_value};
 
 use crc::{CRC_64_REDIS, Crc, Table};
@@ -57,6 +59,12 @@ pub const TYPE_HASH_TIMES: u8 = 24;
 /// Earliest time u64 LE, then a string that is a listpack of fields, values and times (0 without) in
 /// the order of the times, those without at the end.
 pub const TYPE_HASH_LISTPACK_TIMES: u8 = 25;
+/// A stream without what came later; see `stream.rs`.
+pub const TYPE_STREAM: u8 = 15;
+/// A stream that knows what was deleted, as Redis 7.0 wrote it.
+pub const TYPE_STREAM_2: u8 = 19;
+/// A stream that knows when its consumers were active, from Redis 7.2 on.
+pub const TYPE_STREAM_3: u8 = 21;
 
 const LEN_14_BITS: u8 = 0b01 << 6;
 const LEN_32_BITS: u8 = 0x80;

@@ -1,14 +1,14 @@
 //! Reading values of every type that is known here, from payloads that may be anything.
 //!
 //! Counts, duplicates, emptiness and what is left over are checked as Redis checks them. The old
-//! forms with ziplists and zipmaps, sorted sets and streams are not read yet.
+//! forms with ziplists and zipmaps, sorted sets are not read yet.
 
 use std::collections::HashSet;
 
 use super::{
-    TYPE_HASH, TYPE_HASH_LISTPACK, TYPE_HASH_LISTPACK_TIMES, TYPE_HASH_TIMES, TYPE_LIST,
-    TYPE_LIST_QUICKLIST, TYPE_SET, TYPE_SET_INTSET, TYPE_SET_LISTPACK, TYPE_STRING, read_len,
-    read_string, take,
+    Stream, TYPE_HASH, TYPE_HASH_LISTPACK, TYPE_HASH_LISTPACK_TIMES, TYPE_HASH_TIMES, TYPE_LIST,
+    TYPE_LIST_QUICKLIST, TYPE_SET, TYPE_SET_INTSET, TYPE_SET_LISTPACK, TYPE_STREAM, TYPE_STREAM_2,
+    TYPE_STREAM_3, TYPE_STRING, read_len, read_stream, read_string, take,
 };
 use crate::Corrupt;
 use crate::intset::{self, Intset};
@@ -28,6 +28,8 @@ pub enum Value {
     Set(Vec<Vec<u8>>),
     /// The fields of a hash, at least one, each once.
     Hash(Vec<Field>),
+    /// A stream.
+    Stream(Stream),
 }
 
 /// Reads type and value; nothing may be left over.
@@ -62,10 +64,13 @@ pub fn read_value(body: &[u8]) -> Result<Value, Corrupt> {
                 Ok((field, value, Some(time).filter(|time| *time > 0)))
             })?)
         }
+        TYPE_STREAM | TYPE_STREAM_2 | TYPE_STREAM_3 => {
+            Value::Stream(read_stream(value_type, input)?)
+        }
         _ => return Err(Corrupt),
     };
     let sound = match &value {
-        Value::String(_) => true,
+        Value::String(_) | Value::Stream(_) => true,
         Value::List(elements) => !elements.is_empty(),
         Value::Set(members) => !members.is_empty() && are_unique(members.iter()),
         Value::Hash(fields) => {
@@ -75,7 +80,7 @@ pub fn read_value(body: &[u8]) -> Result<Value, Corrupt> {
     if sound && input.is_empty() { Ok(value) } else { Err(Corrupt) }
 }
 
-fn are_unique<'a>(mut names: impl Iterator<Item = &'a Vec<u8>>) -> bool {
+pub(super) fn are_unique<'a>(mut names: impl Iterator<Item = &'a Vec<u8>>) -> bool {
     let mut seen = HashSet::new();
     names.all(|name| seen.insert(name))
 }
