@@ -121,7 +121,8 @@ impl Partition {
             | Change::ListInsert { .. }
             | Change::ListRemove { .. }
             | Change::ListKeep { .. } => self.apply_list(db, key, event, change),
-            Change::SortedSetAdd { .. } | Change::Stream { .. } => Err(OpError::WrongType),
+            Change::Stream(ref change) => self.apply_stream(db, key, change),
+            Change::SortedSetAdd { .. } => Err(OpError::WrongType),
         }
     }
 

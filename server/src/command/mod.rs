@@ -20,5 +20,6 @@ pub mod pubsub;
 mod sample;
 pub mod server;
 pub mod set;
+pub mod stream;
 pub mod string;
 pub mod transaction;

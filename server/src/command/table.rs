@@ -6,7 +6,8 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
 use super::{
-    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, string, transaction,
+    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, stream, string,
+    transaction,
 };
 
 /// The families, in the order in which COMMAND lists them.
@@ -16,6 +17,7 @@ const FAMILIES: &[&[Command]] = &[
     list::COMMANDS,
     set::COMMANDS,
     hash::COMMANDS,
+    stream::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
