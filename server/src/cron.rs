@@ -71,6 +71,7 @@ impl Core {
             share.watchers.sweep();
             share.waiters.sweep();
             share.list_waiters.sweep();
+            share.stream_waiters.sweep();
             share.configure(&self.state);
             self.state.send_invalidations(None);
         }

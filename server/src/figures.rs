@@ -80,7 +80,9 @@ impl Listening {
         Self {
             blocked: state.waits.len(),
             timeouts: state.waits.timers(),
-            awaited_keys: share.waiters.len() + share.list_waiters.len(),
+            awaited_keys: share.waiters.len()
+                + share.list_waiters.len()
+                + share.stream_waiters.len(),
             subscribers: state.subscriptions.clients,
             trackers: state.tracking.clients,
             tracked_keys: share.tracked.len(),

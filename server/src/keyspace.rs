@@ -9,6 +9,7 @@ use std::sync::Arc;
 use engine::{HASH_SLOTS, Key, KeyHasher, Partition};
 
 use crate::blocking::{Pop, Waiters};
+use crate::command::stream::Read;
 use crate::fill::Leases;
 use crate::multi::Watchers;
 use crate::state::ShardState;
@@ -100,6 +101,8 @@ pub struct Share {
     pub waiters: Waiters<u64>,
     /// Who waits for lists.
     pub list_waiters: Waiters<Arc<Pop>>,
+    /// Who waits for entries of streams.
+    pub stream_waiters: Waiters<Arc<Read>>,
     /// Who has read keys and is to hear of changes.
     pub tracked: Tracked,
     /// Who may fill keys.
@@ -123,6 +126,7 @@ impl Share {
             tracked: Tracked::default(),
             waiters: Waiters::default(),
             list_waiters: Waiters::default(),
+            stream_waiters: Waiters::default(),
             leases: Leases::default(),
             slot_stats: Vec::new(),
             is_notified: false,
@@ -194,7 +198,8 @@ impl Share {
     pub fn update_listening(&mut self) {
         let is_awaited =
             !self.watchers.is_empty() || !self.leases.is_empty() || !self.tracked.is_empty();
-        let is_awaited = is_awaited || !self.list_waiters.is_empty();
+        let is_awaited =
+            is_awaited || !self.list_waiters.is_empty() || !self.stream_waiters.is_empty();
         self.partition.listen(self.is_notified || is_awaited);
     }
 }

@@ -48,22 +48,26 @@ impl Keyspace {
     #[cold]
     fn serve_ready(&mut self, state: &mut ShardState) {
         loop {
-            let ready: Vec<(usize, Vec<KeyName>)> = self
+            let ready: Vec<(usize, [Vec<KeyName>; 2])> = self
                 .held_mut()
                 .filter(|(_, share)| share.has_ready())
                 .map(|(shard, share)| {
                     if share.leases.has_void() {
                         share.serve_fills(state);
                     }
-                    (shard, share.list_waiters.take_ready())
+                    let lists = share.list_waiters.take_ready();
+                    (shard, [lists, share.stream_waiters.take_ready()])
                 })
                 .collect();
             if ready.is_empty() {
                 return;
             }
-            for (shard, names) in ready {
-                for (db, name) in names {
+            for (shard, [lists, streams]) in ready {
+                for (db, name) in lists {
                     self.serve_lists(state, shard, db, &name);
+                }
+                for (db, name) in streams {
+                    self.serve_streams(state, shard, db, &name);
                 }
             }
             for (_, share) in self.held_mut().filter(|(_, share)| share.has_effects()) {
@@ -76,7 +80,7 @@ impl Keyspace {
 impl Share {
     /// Whether somebody who waits is to be looked after.
     fn has_ready(&self) -> bool {
-        self.leases.has_void() || self.list_waiters.has_ready()
+        self.leases.has_void() || self.list_waiters.has_ready() || self.stream_waiters.has_ready()
     }
 
     #[cold]
@@ -87,6 +91,7 @@ impl Share {
         while let Ok((effect, after)) = Effect::decode(rest) {
             self.leases.heed(&effect);
             self.list_waiters.heed(&effect);
+            self.stream_waiters.heed(&effect);
             for (db, key) in effect.keys() {
                 self.watchers.touch(db, key);
                 state.key_changed(self, key);

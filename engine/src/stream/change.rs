@@ -274,7 +274,9 @@ impl Partition {
 
     fn trim_these(&mut self, db: usize, key: &Key<'_>, entry: Entry, ids: &[StreamId]) {
         self.change_stream(entry, |body, heap, _| {
-            ids.iter().for_each(|id| drop(body.nodes.delete(heap, *id)));
+            for id in ids {
+                body.nodes.delete(heap, *id);
+            }
         });
         let mut bytes = Vec::new();
         Ids::push_all(&mut bytes, ids);
@@ -321,7 +323,8 @@ impl Partition {
         max_deleted_id: StreamId,
     ) -> Result<(), OpError> {
         let Some(entry) = self.stream_entry(db, key)? else { return Ok(()) };
-        self.change_stream(entry, |body, _, _| {
+        self.change_stream(entry, |body, heap, _| {
+            body.nodes.forget_after(heap, last_id);
             body.last_id = last_id;
             body.entries_added = entries_added;
             body.max_deleted_id = max_deleted_id;

@@ -313,6 +313,28 @@ impl Nodes {
         true
     }
 
+    /// Drops deleted entries behind an id from the last node, so that ids before theirs may come.
+    pub(crate) fn forget_after(&mut self, heap: &mut Heap, id: StreamId) {
+        let Some((node_id, mut node)) = self.index.last().map(|(id, node)| (id, *node)) else {
+            return;
+        };
+        let read = node.read(heap, node_id);
+        let Some(first) = read.entries().find(|entry| entry.id > id) else { return };
+        let gone = read.entries_from(first.offset);
+        debug_assert!(gone.clone().all(|entry| entry.is_deleted), "entries are before the last id");
+        node.deleted -= gone.count() as u32;
+        node.used = first.offset as u32;
+        if let Place::Large(index) = node.place
+            && heap.larges.resize(index, first.offset).is_err()
+        {
+            return;
+        }
+        let counts = stream::Node::validate(node_id, node.bytes(heap));
+        let counts = counts.expect("entries that were sound before those that go");
+        node.redis_elements = counts.redis_elements as u32;
+        *self.node_mut(node_id) = node;
+    }
+
     /// Marks entries of a node as deleted, or frees it with the last one.
     fn mark(&mut self, heap: &mut Heap, id: StreamId, node: Node, offsets: &[u32]) {
         self.len -= offsets.len();

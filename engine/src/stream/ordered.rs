@@ -85,11 +85,6 @@ impl<K: Ord + Copy, V> Ordered<K, V> {
         self.chunks.iter().flatten().map(|(key, value)| (*key, value))
     }
 
-    /// All values, to be changed.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.chunks.iter_mut().flatten().map(|(_, value)| value)
-    }
-
     /// The entries whose keys are not before one.
     pub(crate) fn iter_from(
         &self,
@@ -151,8 +146,7 @@ impl<K: Ord + Copy, V> Ordered<K, V> {
     }
 
     fn add_chunk(&mut self, at: usize, key: K, value: V) {
-        let mut chunk = Vec::with_capacity(1);
-        chunk.push((key, value));
+        let chunk = vec![(key, value)];
         self.bytes += Self::bytes_of(&chunk);
         if self.chunks.is_empty() {
             self.chunks.reserve_exact(1);
