@@ -14,6 +14,7 @@ pub mod listpack;
 mod literal;
 pub mod lzf;
 pub mod rdb;
+pub mod stream;
 pub mod ziplist;
 pub mod zipmap;
 

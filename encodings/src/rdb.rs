@@ -16,8 +16,10 @@
 //! Payloads carry the oldest version that holds their value, so that every server of the family
 //! restores them. Reading checks everything: payloads come from clients.
 
+mod stream;
 mod value;
 
+pub use stream::{Consumer, Group, Pending, Stream, StreamNode, read_stream, write_stream};
 pub use value::{Field, Value, read_value};
 
 use crc::{CRC_64_REDIS, Crc, Table};
@@ -70,6 +72,12 @@ pub const TYPE_HASH_TIMES: u8 = 24;
 /// Earliest time u64 LE, then a string that is a listpack of fields, values and times (0 without) in
 /// the order of the times, those without at the end.
 pub const TYPE_HASH_LISTPACK_TIMES: u8 = 25;
+/// A stream without what came later; see `stream.rs`.
+pub const TYPE_STREAM: u8 = 15;
+/// A stream that knows what was deleted, as Redis 7.0 wrote it.
+pub const TYPE_STREAM_2: u8 = 19;
+/// A stream that knows when its consumers were active, from Redis 7.2 on.
+pub const TYPE_STREAM_3: u8 = 21;
 
 /// Number of members, then member and score of each; a score is a byte of length and a text, or 253
 /// not a number, 254 infinity, 255 minus infinity.
@@ -191,6 +199,7 @@ pub fn type_name(value_type: u8) -> &'static str {
         }
         TYPE_SORTED_SET_ZIPLIST => "Zset ziplist",
         TYPE_SORTED_SET_LISTPACK => "Zset listpack",
+        TYPE_STREAM | TYPE_STREAM_2 | TYPE_STREAM_3 => "Stream listpack",
         _ => "Value",
     }
 }

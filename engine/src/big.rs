@@ -9,6 +9,7 @@ use crate::heap::Heap;
 use crate::large::Larges;
 use crate::list::Chain;
 use crate::slab::Slabs;
+use crate::stream::Body;
 use crate::table::ScanPosition;
 
 /// Nodes of a list that one step of compaction looks at.
@@ -16,12 +17,19 @@ const NODE_STEP: usize = 8;
 
 const WRONG_TYPE: &str = "the key's block told another type";
 
+/// Where a walk over nodes goes on.
+fn position_of(node: usize) -> ScanPosition {
+    ScanPosition(u32::try_from(node).expect("fewer nodes than references"))
+}
+
 /// A collection with an index of its own.
 pub(crate) enum Big {
     /// A set, a hash or a sorted set.
     Dict(Dict),
     /// A list.
     List(Chain),
+    /// A stream.
+    Stream(Body),
 }
 
 impl Big {
@@ -30,6 +38,7 @@ impl Big {
         match self {
             Big::Dict(dict) => dict.len(),
             Big::List(chain) => chain.len(),
+            Big::Stream(body) => body.len(),
         }
     }
 
@@ -37,7 +46,7 @@ impl Big {
     pub(crate) fn dict(&self) -> &Dict {
         match self {
             Big::Dict(dict) => dict,
-            Big::List(_) => unreachable!("{WRONG_TYPE}"),
+            Big::List(_) | Big::Stream(_) => unreachable!("{WRONG_TYPE}"),
         }
     }
 
@@ -45,7 +54,7 @@ impl Big {
     pub(crate) fn dict_mut(&mut self) -> &mut Dict {
         match self {
             Big::Dict(dict) => dict,
-            Big::List(_) => unreachable!("{WRONG_TYPE}"),
+            Big::List(_) | Big::Stream(_) => unreachable!("{WRONG_TYPE}"),
         }
     }
 
@@ -53,7 +62,7 @@ impl Big {
     pub(crate) fn chain(&self) -> &Chain {
         match self {
             Big::List(chain) => chain,
-            Big::Dict(_) => unreachable!("{WRONG_TYPE}"),
+            Big::Dict(_) | Big::Stream(_) => unreachable!("{WRONG_TYPE}"),
         }
     }
 
@@ -61,7 +70,23 @@ impl Big {
     pub(crate) fn chain_mut(&mut self) -> &mut Chain {
         match self {
             Big::List(chain) => chain,
-            Big::Dict(_) => unreachable!("{WRONG_TYPE}"),
+            Big::Dict(_) | Big::Stream(_) => unreachable!("{WRONG_TYPE}"),
+        }
+    }
+
+    /// The body of a stream.
+    pub(crate) fn stream(&self) -> &Body {
+        match self {
+            Big::Stream(body) => body,
+            Big::Dict(_) | Big::List(_) => unreachable!("{WRONG_TYPE}"),
+        }
+    }
+
+    /// The body of a stream, to be changed.
+    pub(crate) fn stream_mut(&mut self) -> &mut Body {
+        match self {
+            Big::Stream(body) => body,
+            Big::Dict(_) | Big::List(_) => unreachable!("{WRONG_TYPE}"),
         }
     }
 
@@ -70,6 +95,7 @@ impl Big {
         match self {
             Big::Dict(dict) => dict.value_type,
             Big::List(_) => ValueType::List,
+            Big::Stream(_) => ValueType::Stream,
         }
     }
 
@@ -77,7 +103,7 @@ impl Big {
     pub(crate) fn recorded(&self) -> Option<u64> {
         match self {
             Big::Dict(dict) => dict.recorded,
-            Big::List(_) => None,
+            Big::List(_) | Big::Stream(_) => None,
         }
     }
 
@@ -85,7 +111,9 @@ impl Big {
     pub(crate) fn set_recorded(&mut self, recorded: Option<u64>) {
         match self {
             Big::Dict(dict) => dict.recorded = recorded,
-            Big::List(_) => debug_assert!(recorded.is_none(), "elements have no times"),
+            Big::List(_) | Big::Stream(_) => {
+                debug_assert!(recorded.is_none(), "elements and entries have no times");
+            }
         }
     }
 
@@ -93,7 +121,7 @@ impl Big {
     pub(crate) fn next_ms(&self) -> Option<u64> {
         match self {
             Big::Dict(dict) => dict.next_ms(),
-            Big::List(_) => None,
+            Big::List(_) | Big::Stream(_) => None,
         }
     }
 
@@ -107,7 +135,7 @@ impl Big {
     ) -> usize {
         match self {
             Big::Dict(dict) => dict.expire_members(heap, now_ms, gone),
-            Big::List(_) => 0,
+            Big::List(_) | Big::Stream(_) => 0,
         }
     }
 
@@ -117,6 +145,7 @@ impl Big {
             + match self {
                 Big::Dict(dict) => dict.outside_bytes(),
                 Big::List(chain) => chain.outside_bytes(),
+                Big::Stream(body) => body.outside_bytes(),
             }
     }
 
@@ -125,6 +154,7 @@ impl Big {
         match self {
             Big::Dict(dict) => dict.block_bytes(heap),
             Big::List(chain) => chain.node_bytes(heap),
+            Big::Stream(body) => body.node_bytes(heap),
         }
     }
 
@@ -133,6 +163,7 @@ impl Big {
         match self {
             Big::Dict(dict) => dict.drain_step(slabs, larges),
             Big::List(chain) => chain.drain_step(slabs, larges),
+            Big::Stream(body) => body.drain_step(slabs, larges),
         }
     }
 
@@ -147,9 +178,9 @@ impl Big {
         match self {
             Big::Dict(dict) => dict.move_out(slabs, larges, position, moved),
             Big::List(chain) => {
-                let next = chain.move_out(slabs, position.0 as usize, NODE_STEP, moved)?;
-                Some(ScanPosition(u32::try_from(next).expect("fewer nodes than references")))
+                chain.move_out(slabs, position.0 as usize, NODE_STEP, moved).map(position_of)
             }
+            Big::Stream(body) => body.move_out(slabs, position.0 as usize, moved).map(position_of),
         }
     }
 
@@ -161,6 +192,7 @@ impl Big {
         match self {
             Big::Dict(dict) => dict.validate(heap),
             Big::List(chain) => chain.validate(heap),
+            Big::Stream(body) => body.validate(heap),
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::set::rows_of_integers;
 use crate::slab::BlockRef;
 use crate::sorted_set::{self, in_order};
 use crate::store::fits_inline;
+use crate::stream;
 use crate::table::Entry;
 
 /// Up to where collections stay packed; the names are those of Redis's configuration.
@@ -106,6 +107,7 @@ pub(crate) fn validate(form: Form, bytes: &[u8]) -> Result<(), Corrupt> {
             ValueType::Set | ValueType::Hash | ValueType::SortedSet,
             Encoding::Bytes | Encoding::Timed | Encoding::Large | Encoding::LargeTimed,
         ) => validate_rows(form, bytes),
+        (ValueType::Stream, Encoding::Bytes) => stream::validate(bytes),
         (ValueType::List, Encoding::Bytes | Encoding::Raw) => {
             Listpack::<false>::validate(bytes).map(drop).map_err(corrupt)
         }
@@ -206,6 +208,9 @@ fn pack_restored(value: &rdb::Value, limits: &Limits) -> (Form, Vec<u8>) {
             }
             (form, bytes)
         }
+        rdb::Value::Stream(stream) => {
+            (Form::new(ValueType::Stream, Encoding::Bytes), stream::pack(stream))
+        }
     }
 }
 
@@ -223,6 +228,7 @@ impl Heap {
         match self.bigs.at(index) {
             Big::Dict(dict) => self.pack_dict(dict),
             Big::List(chain) => (Form { encoding: Encoding::Bytes, ..form }, chain.pack(self)),
+            Big::Stream(body) => (Form { encoding: Encoding::Bytes, ..form }, body.pack(self)),
         }
     }
 
@@ -377,7 +383,10 @@ impl Partition {
                 self.store_rows(db, key, old, placed).map(drop)
             }
             ValueType::List => self.store_packed_list(db, key, old, value, expire_at),
-            _ => Err(OpError::WrongType),
+            ValueType::Stream => {
+                let body = stream::Body::unpack(&mut self.heap, value)?;
+                self.store_big(db, key, old, Big::Stream(body), expire_at).map(drop)
+            }
         }
     }
 
@@ -390,7 +399,9 @@ impl Partition {
         placed: Placed<'_>,
     ) -> Result<(), OpError> {
         let Form { value_type, encoding } = placed.form;
-        if matches!(value_type, ValueType::String | ValueType::List) || encoding.is_large() {
+        let is_packed =
+            matches!(value_type, ValueType::Set | ValueType::Hash | ValueType::SortedSet);
+        if !is_packed || encoding.is_large() {
             return self.store_value(db, key, old, placed);
         }
         self.store_packed_until(db, key, old, placed).map(drop)
@@ -566,7 +577,8 @@ pub(crate) fn digest(form: Form, bytes: &[u8]) -> u64 {
                 .iter()
                 .fold(form.value_type as u64, |sum, (_, row)| sum.wrapping_add(row_digest(&row)))
         }
-        _ => xxh3_64(bytes),
+        ValueType::Stream => stream::digest(bytes),
+        ValueType::String | ValueType::List => xxh3_64(bytes),
     }
 }
 

@@ -7,8 +7,10 @@
 
 mod change;
 mod codec;
+mod stream;
 
 pub use change::{Change, End, Event, Strings};
+pub use stream::{Deliveries, Ids, StreamChange};
 
 use crate::block::{Form, ValueType};
 use crate::error::Corrupt;

@@ -15,6 +15,7 @@ use crate::list::List;
 use crate::packed::{Row, Rows, Shape, score_of};
 use crate::partition::{Look, Partition};
 use crate::slab::BlockRef;
+use crate::stream::Stream;
 use crate::string::StringValue;
 use crate::table::{Entry, ScanPosition};
 
@@ -82,6 +83,8 @@ pub enum Value<'a> {
     List(List<'a>),
     /// Members, fields, or members with scores.
     Members(Members<'a>),
+    /// Entries and groups.
+    Stream(Stream<'a>),
 }
 
 impl Partition {
@@ -91,6 +94,10 @@ impl Partition {
         Some(match self.heap.view(entry.block).value_type() {
             ValueType::String => Value::String(self.heap.string_value(entry.block)),
             ValueType::List => Value::List(List::of(&self.heap, entry.block)),
+            ValueType::Stream => Value::Stream(Stream::of(
+                &self.heap,
+                self.heap.bigs.at(self.heap.view(entry.block).outside_index()).stream(),
+            )),
             _ => Value::Members(Members::of(&self.heap, entry.block)),
         })
     }

@@ -129,7 +129,7 @@ impl Partition {
                 let pairs = scores.zip(pairs.iter().skip(1).step_by(2));
                 self.sorted_set_add(db, key, pairs, |_, score| Ok(Some(score)), event)
             }
-            Change::Stream { .. } => Err(OpError::WrongType),
+            Change::Stream(ref change) => self.apply_stream(db, key, change),
         }
     }
 

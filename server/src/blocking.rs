@@ -137,15 +137,47 @@ impl<W> Waiters<W> {
         next
     }
 
+    /// Takes the claim of a waiter of a key that still waits and is to be served, from the one behind
+    /// `passed` others on; those that are passed over are added to that number.
+    pub fn claim_if(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        passed: &mut usize,
+        mut is_due: impl FnMut(&W) -> bool,
+    ) -> Option<Waiter<W>> {
+        let name = (db, Box::from(key));
+        let waiters = self.keys.get_mut(&name)?;
+        let mut found = None;
+        while found.is_none()
+            && let Some(waiter) = waiters.get(*passed)
+        {
+            if waiter.claim.is_taken() {
+                waiters.remove(*passed);
+            } else if is_due(&waiter.want) {
+                found = waiters.remove(*passed).filter(|waiter| waiter.claim.take());
+            } else {
+                *passed += 1;
+            }
+        }
+        if waiters.is_empty() {
+            self.keys.remove(&name);
+        }
+        found
+    }
+
     /// Notes the keys of an effect that somebody waits for.
     pub fn heed(&mut self, effect: &Effect<'_>) {
         if self.keys.is_empty() {
             return;
         }
-        if let Effect::SwapDb { a, b } = *effect {
-            let swapped = |db: usize| db == a as usize || db == b as usize;
-            self.ready.extend(self.keys.keys().filter(|(db, _)| swapped(*db)).cloned());
-        }
+        let is_of = |db: usize| match *effect {
+            Effect::SwapDb { a, b } => db == a as usize || db == b as usize,
+            Effect::FlushDb { db: flushed } => db == flushed as usize,
+            Effect::FlushAll => true,
+            _ => false,
+        };
+        self.ready.extend(self.keys.keys().filter(|(db, _)| is_of(*db)).cloned());
         for (db, key) in effect.keys() {
             let name = (db, Box::from(key));
             if self.keys.contains_key(&name) && !self.ready.contains(&name) {

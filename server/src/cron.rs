@@ -72,6 +72,7 @@ impl Core {
             share.waiters.sweep();
             share.list_waiters.sweep();
             share.sorted_set_waiters.sweep();
+            share.stream_waiters.sweep();
             share.configure(&self.state);
             self.state.send_invalidations(None);
         }

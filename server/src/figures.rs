@@ -82,7 +82,8 @@ impl Listening {
             timeouts: state.waits.timers(),
             awaited_keys: share.waiters.len()
                 + share.list_waiters.len()
-                + share.sorted_set_waiters.len(),
+                + share.sorted_set_waiters.len()
+                + share.stream_waiters.len(),
             subscribers: state.subscriptions.clients,
             trackers: state.tracking.clients,
             tracked_keys: share.tracked.len(),

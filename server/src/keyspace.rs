@@ -9,6 +9,7 @@ use std::sync::Arc;
 use engine::{HASH_SLOTS, Key, KeyHasher, Partition};
 
 use crate::blocking::{Pop, PopScored, Waiters};
+use crate::command::stream::Read;
 use crate::fill::Leases;
 use crate::multi::Watchers;
 use crate::state::ShardState;
@@ -102,6 +103,8 @@ pub struct Share {
     pub list_waiters: Waiters<Arc<Pop>>,
     /// Who waits for sorted sets.
     pub sorted_set_waiters: Waiters<PopScored>,
+    /// Who waits for entries of streams.
+    pub stream_waiters: Waiters<Arc<Read>>,
     /// Who has read keys and is to hear of changes.
     pub tracked: Tracked,
     /// Who may fill keys.
@@ -126,6 +129,7 @@ impl Share {
             waiters: Waiters::default(),
             list_waiters: Waiters::default(),
             sorted_set_waiters: Waiters::default(),
+            stream_waiters: Waiters::default(),
             leases: Leases::default(),
             slot_stats: Vec::new(),
             is_notified: false,
@@ -198,7 +202,10 @@ impl Share {
         let is_awaited =
             !self.watchers.is_empty() || !self.leases.is_empty() || !self.tracked.is_empty();
         let is_awaited =
-            is_awaited || !self.list_waiters.is_empty() || !self.sorted_set_waiters.is_empty();
+            is_awaited
+                || !self.list_waiters.is_empty()
+                || !self.sorted_set_waiters.is_empty()
+                || !self.stream_waiters.is_empty();
         self.partition.listen(self.is_notified || is_awaited);
     }
 }

@@ -48,7 +48,7 @@ impl Keyspace {
     #[cold]
     fn serve_ready(&mut self, state: &mut ShardState) {
         loop {
-            let ready: Vec<(usize, [Vec<KeyName>; 2])> = self
+            let ready: Vec<(usize, [Vec<KeyName>; 3])> = self
                 .held_mut()
                 .filter(|(_, share)| share.has_ready())
                 .map(|(shard, share)| {
@@ -56,18 +56,22 @@ impl Keyspace {
                         share.serve_fills(state);
                     }
                     let lists = share.list_waiters.take_ready();
-                    (shard, [lists, share.sorted_set_waiters.take_ready()])
+                    let sorted_sets = share.sorted_set_waiters.take_ready();
+                    (shard, [lists, sorted_sets, share.stream_waiters.take_ready()])
                 })
                 .collect();
             if ready.is_empty() {
                 return;
             }
-            for (shard, [lists, sorted_sets]) in ready {
+            for (shard, [lists, sorted_sets, streams]) in ready {
                 for (db, name) in lists {
                     self.serve_lists(state, shard, db, &name);
                 }
                 for (db, name) in sorted_sets {
                     self.serve_sorted_sets(state, shard, db, &name);
+                }
+                for (db, name) in streams {
+                    self.serve_streams(state, shard, db, &name);
                 }
             }
             for (_, share) in self.held_mut().filter(|(_, share)| share.has_effects()) {
@@ -83,6 +87,7 @@ impl Share {
         self.leases.has_void()
             || self.list_waiters.has_ready()
             || self.sorted_set_waiters.has_ready()
+            || self.stream_waiters.has_ready()
     }
 
     #[cold]
@@ -94,6 +99,7 @@ impl Share {
             self.leases.heed(&effect);
             self.list_waiters.heed(&effect);
             self.sorted_set_waiters.heed(&effect);
+            self.stream_waiters.heed(&effect);
             for (db, key) in effect.keys() {
                 self.watchers.touch(db, key);
                 state.key_changed(self, key);

@@ -1,17 +1,16 @@
 //! Reading values of every type that is known here, from payloads that may be anything.
 //!
-//! Counts, duplicates, emptiness and what is left over are checked as Redis checks them. Streams are
-//! not read yet.
+//! Counts, duplicates, emptiness and what is left over are checked as Redis checks them.
 
 use std::collections::HashSet;
 
 use super::{
-    Dialect, TYPE_HASH, TYPE_HASH_LISTPACK, TYPE_HASH_LISTPACK_TIMES,
+    Dialect, Stream, TYPE_HASH, TYPE_HASH_LISTPACK, TYPE_HASH_LISTPACK_TIMES,
     TYPE_HASH_LISTPACK_TIMES_EARLY, TYPE_HASH_TIMES, TYPE_HASH_TIMES_EARLY, TYPE_HASH_ZIPLIST,
     TYPE_HASH_ZIPMAP, TYPE_LIST, TYPE_LIST_QUICKLIST, TYPE_LIST_QUICKLIST_ZIPLISTS,
     TYPE_LIST_ZIPLIST, TYPE_SET, TYPE_SET_INTSET, TYPE_SET_LISTPACK, TYPE_SORTED_SET,
-    TYPE_SORTED_SET_LISTPACK, TYPE_SORTED_SET_TEXT, TYPE_SORTED_SET_ZIPLIST, TYPE_STRING, read_len,
-    read_string, take,
+    TYPE_SORTED_SET_LISTPACK, TYPE_SORTED_SET_TEXT, TYPE_SORTED_SET_ZIPLIST, TYPE_STREAM,
+    TYPE_STREAM_2, TYPE_STREAM_3, TYPE_STRING, read_len, read_stream, read_string, take,
 };
 use crate::intset::{self, Intset};
 use crate::{Corrupt, double, listpack, ziplist, zipmap};
@@ -36,6 +35,8 @@ pub enum Value {
     /// The members of a sorted set with their scores, none of which is NaN, in any order; at least one,
     /// each once.
     SortedSet(Vec<(f64, Vec<u8>)>),
+    /// A stream.
+    Stream(Stream),
 }
 
 /// Reads type and value; nothing may be left over.
@@ -79,10 +80,13 @@ pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Corrupt> {
             }
             Value::Hash(fields)
         }
+        TYPE_STREAM | TYPE_STREAM_2 | TYPE_STREAM_3 => {
+            Value::Stream(read_stream(value_type, input)?)
+        }
         _ => return Err(Corrupt),
     };
     let sound = match &value {
-        Value::String(_) => true,
+        Value::String(_) | Value::Stream(_) => true,
         Value::List(elements) => !elements.is_empty(),
         Value::Set(members) => !members.is_empty() && are_unique(members.iter()),
         Value::Hash(fields) => {
@@ -98,7 +102,7 @@ pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Corrupt> {
     if sound && input.is_empty() { Ok(value) } else { Err(Corrupt) }
 }
 
-fn are_unique<'a>(mut names: impl Iterator<Item = &'a Vec<u8>>) -> bool {
+pub(super) fn are_unique<'a>(mut names: impl Iterator<Item = &'a Vec<u8>>) -> bool {
     let mut seen = HashSet::new();
     names.all(|name| seen.insert(name))
 }

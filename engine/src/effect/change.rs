@@ -1,5 +1,6 @@
 //! What changed in a collection, and the name of what did it.
 
+use super::StreamChange;
 use super::codec::{Reader, Writer};
 use crate::block::ValueType;
 use crate::error::Corrupt;
@@ -134,12 +135,8 @@ pub enum Change<'a> {
         /// How many are left, at least one.
         count: u64,
     },
-    /// A stream took part in what `command` and its arguments say; the arguments leave nothing to
-    /// chance or to the clock.
-    Stream {
-        /// Name and arguments without the key, as the engine's stream operations define them.
-        parts: Strings<'a>,
-    },
+    /// A stream changed.
+    Stream(StreamChange<'a>),
 }
 
 const HASH_SET: u8 = 1;
@@ -178,7 +175,7 @@ impl<'a> Change<'a> {
                 w.kind(LIST_REMOVE).signed(count).bytes(element)
             }
             Change::ListKeep { start, count } => w.kind(LIST_KEEP).number(start).number(count),
-            Change::Stream { parts } => w.kind(STREAM).bytes(parts.0),
+            Change::Stream(change) => change.encode(w.kind(STREAM)),
         }
     }
 
@@ -197,7 +194,7 @@ impl<'a> Change<'a> {
             | Change::ListInsert { .. }
             | Change::ListRemove { .. }
             | Change::ListKeep { .. } => value_type == ValueType::List,
-            Change::Stream { .. } => value_type == ValueType::Stream,
+            Change::Stream(_) => value_type == ValueType::Stream,
         }
     }
 
@@ -222,7 +219,7 @@ impl<'a> Change<'a> {
             LIST_INSERT => Change::ListInsert { index: r.number()?, element: r.bytes()? },
             LIST_REMOVE => Change::ListRemove { count: r.signed()?, element: r.bytes()? },
             LIST_KEEP => Change::ListKeep { start: r.number()?, count: r.number()? },
-            STREAM => Change::Stream { parts: r.strings()? },
+            STREAM => Change::Stream(StreamChange::decode(r)?),
             _ => return Err(Corrupt),
         })
     }
@@ -248,7 +245,7 @@ macro_rules! events {
                 match self { $(Event::$name => $word,)* }
             }
 
-            /// The letter of its class in `notify-keyspace-events`.
+            /// The letter of its class in `notify-keyspace-events`; `-` for what nobody is told.
             pub fn class(self) -> u8 {
                 match self { $(Event::$name => $letter,)* }
             }
@@ -323,4 +320,6 @@ events! {
     XgroupDestroy "xgroup-destroy" b't',
     XgroupCreateconsumer "xgroup-createconsumer" b't',
     XgroupDelconsumer "xgroup-delconsumer" b't',
+    Xack "xack" b'-',
+    Xdeliver "xclaim" b'-',
 }

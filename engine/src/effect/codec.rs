@@ -290,13 +290,16 @@ pub(super) fn decode(log: &[u8]) -> Result<(Effect<'_>, &[u8]), Corrupt> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effect::End;
+    use crate::effect::{Deliveries, End, Ids, StreamChange};
     use crate::testing::Rng;
+    use encodings::stream::StreamId;
 
     fn samples() -> Vec<Effect<'static>> {
         let (key, bytes) = (&b"key"[..], &b"\x00\xffvalue"[..]);
         let strings = Strings::new(b"\x01a\x00");
         let change = |event, change| Effect::Change { db: 3, key, event, change };
+        let stream = |event, stream| change(event, Change::Stream(stream));
+        let (id, ids) = (StreamId::new(7, 1 << 60), Ids::new(&[5; 32]));
         vec![
             Effect::Set {
                 db: 0,
@@ -347,7 +350,48 @@ mod tests {
             change(Event::Lpop, Change::ListPop { end: End::Tail, count: 1 << 40 }),
             change(Event::Lrem, Change::ListRemove { count: -3, element: bytes }),
             change(Event::Ltrim, Change::ListKeep { start: 3, count: 9 }),
-            change(Event::Xadd, Change::Stream { parts: strings }),
+            stream(Event::Xdel, StreamChange::Delete { ids, forget: true }),
+            stream(Event::Xtrim, StreamChange::TrimUpTo { id, forget: false }),
+            stream(Event::Xtrim, StreamChange::Trim { ids }),
+            stream(
+                Event::Xsetid,
+                StreamChange::SetId {
+                    last_id: id,
+                    entries_added: 1 << 50,
+                    max_deleted_id: StreamId::MIN,
+                },
+            ),
+            stream(
+                Event::XgroupCreate,
+                StreamChange::GroupCreate { group: key, last_id: id, entries_read: None },
+            ),
+            stream(
+                Event::XgroupSetid,
+                StreamChange::GroupSetId { group: key, last_id: id, entries_read: Some(3) },
+            ),
+            stream(Event::XgroupDestroy, StreamChange::GroupDestroy { group: key }),
+            stream(
+                Event::XgroupCreateconsumer,
+                StreamChange::ConsumerCreate { group: key, consumer: bytes, seen_ms: 1 },
+            ),
+            stream(
+                Event::XgroupDelconsumer,
+                StreamChange::ConsumerDelete { group: key, consumer: bytes },
+            ),
+            stream(
+                Event::Xdeliver,
+                StreamChange::Deliver {
+                    group: key,
+                    consumer: bytes,
+                    entries: Deliveries::new(&[7; 64]),
+                    last_id: id,
+                    entries_read: Some(9),
+                    seen_ms: 10,
+                    is_active: true,
+                },
+            ),
+            stream(Event::Xack, StreamChange::Ack { group: key, ids }),
+            stream(Event::Xadd, StreamChange::Add { id, pairs: Strings::new(b"\x01a\x00") }),
         ]
     }
 

@@ -33,12 +33,19 @@ fn sorted(mut names: Vec<&str>) -> String {
 fn keys(command: &Command) -> String {
     let one = |spec: &KeySpec| {
         let flags: Vec<&str> = bit_names(spec.flags.into(), KEY_FLAG_NAMES).collect();
+        let flags = flags.join(",");
+        if let Some(keyword) = spec.keyword {
+            return format!(
+                "{flags}@keyword:{},{}/range:{},{},2",
+                keyword.word, spec.first, spec.last, spec.step
+            );
+        }
         let find = if spec.counted {
             format!("keynum:0,1,{}", spec.step)
         } else {
             format!("range:{},{},0", spec.last, spec.step)
         };
-        format!("{}@index:{}/{find}", flags.join(","), spec.first)
+        format!("{flags}@index:{}/{find}", spec.first)
     };
     joined(command.keys.iter().map(one), " ")
 }

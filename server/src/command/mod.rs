@@ -21,6 +21,7 @@ mod sample;
 pub mod server;
 pub mod set;
 pub mod sorted_set;
+pub mod stream;
 pub mod string;
 mod times;
 pub mod transaction;

@@ -116,6 +116,8 @@ pub mod acl {
     pub const STRING: u32 = 1 << 7;
     /// Bitmaps.
     pub const BITMAP: u32 = 1 << 8;
+    /// Streams.
+    pub const STREAM: u32 = 1 << 11;
     /// Publishing and subscribing; derived.
     pub const PUBSUB: u32 = 1 << 12;
     /// Operators' commands; derived.
@@ -282,6 +284,31 @@ pub fn bit_names(bits: u32, names: &'static [&'static str]) -> impl Iterator<Ite
     names.iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name)
 }
 
+/// A word in front of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keyword {
+    /// The word.
+    pub word: &'static str,
+    /// Options that may stand in front of it, with the number of their values.
+    pub options: &'static [(&'static str, usize)],
+}
+
+impl Keyword {
+    /// The places of the keys: half of what is behind the word.
+    fn keys(&self, args: Args<'_>) -> std::ops::Range<i32> {
+        let mut at = 1;
+        while at < args.len() && !args.is(at, self.word) {
+            match self.options.iter().find(|(word, _)| args.is(at, word)) {
+                Some((_, values)) => at += 1 + values,
+                None => return 0..0,
+            }
+        }
+        let behind = args.len().saturating_sub(at + 1);
+        let count = if behind.is_multiple_of(2) { behind / 2 } else { 0 };
+        at as i32 + 1..(at + 1 + count) as i32
+    }
+}
+
 /// One group of key arguments: `first`, every `step`-th argument, up to `last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
@@ -294,6 +321,8 @@ pub struct KeySpec {
     pub step: i32,
     /// The argument at `first` says how many keys follow it; `last` means nothing then.
     pub counted: bool,
+    /// The keys are the first half of what is behind a word, which `first` is where to look for.
+    pub keyword: Option<Keyword>,
     /// Bits of [`key_flag`].
     pub flags: u16,
     /// A remark that COMMAND INFO shows.
@@ -303,12 +332,12 @@ pub struct KeySpec {
 impl KeySpec {
     /// One key at `first`.
     pub const fn one(first: i32, flags: u16) -> Self {
-        Self { first, last: 0, step: 1, counted: false, flags, notes: None }
+        Self { first, last: 0, step: 1, counted: false, keyword: None, flags, notes: None }
     }
 
     /// Keys from `first` to the last argument, `step` apart.
     pub const fn all(first: i32, step: i32, flags: u16) -> Self {
-        Self { first, last: -1, step, counted: false, flags, notes: None }
+        Self { first, last: -1, step, counted: false, keyword: None, flags, notes: None }
     }
 
     /// Adds a remark.
@@ -319,13 +348,21 @@ impl KeySpec {
 
     /// Keys behind the argument at `first`, which says how many there are.
     pub const fn counted(first: i32, flags: u16) -> Self {
-        Self { first, last: 0, step: 1, counted: true, flags, notes: None }
+        Self { first, last: 0, step: 1, counted: true, keyword: None, flags, notes: None }
+    }
+
+    /// Keys behind a word, half as many as there are arguments; clients look for it from `first` on.
+    pub const fn behind(keyword: Keyword, first: i32, flags: u16) -> Self {
+        Self { keyword: Some(keyword), ..Self::all(first, 1, flags) }
     }
 
     /// Indexes of the keys in a request; none where their number makes no sense.
     pub fn indexes(&self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
         let argc = args.len() as i32;
-        let (first, last) = if self.counted {
+        let (first, last) = if let Some(keyword) = &self.keyword {
+            let keys = keyword.keys(args);
+            (keys.start, keys.end - 1)
+        } else if self.counted {
             let count = usize::try_from(self.first)
                 .ok()
                 .filter(|at| *at < args.len())
@@ -517,7 +554,8 @@ impl Command {
     pub fn key_range(&self) -> (i32, i32, i32) {
         let last_of =
             |spec: &KeySpec| if spec.last < 0 { spec.last } else { spec.first + spec.last };
-        let mut groups = self.keys.iter().filter(|spec| !spec.counted);
+        let mut groups =
+            self.keys.iter().filter(|spec| !spec.counted && spec.keyword.is_none());
         let Some(first) = groups.next() else { return (0, 0, 0) };
         match groups.next_back() {
             None => (first.first, last_of(first), first.step),

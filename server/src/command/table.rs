@@ -6,7 +6,8 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
 use super::{
-    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, sorted_set, string,
+    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, sorted_set, stream,
+    string,
     transaction,
 };
 
@@ -20,6 +21,7 @@ const FAMILIES: &[&[Command]] = &[
     sorted_set::COMMANDS,
     sorted_set::times::COMMANDS,
     hash::COMMANDS,
+    stream::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,

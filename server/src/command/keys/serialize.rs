@@ -16,6 +16,11 @@ pub(in crate::command) fn serialize(value: &Value<'_>, compress: bool) -> (Vec<u
             rdb::DUMP_VERSION
         }
         Value::List(list) => writer.list(list),
+        Value::Stream(stream) => {
+            writer.out.push(rdb::TYPE_STREAM_3);
+            rdb::write_stream(&mut writer.out, &stream.to_rdb(), compress);
+            rdb::DUMP_VERSION
+        }
         Value::Members(members) => match members.value_type() {
             ValueType::Hash => writer.hash(members),
             ValueType::Set => writer.set(members),

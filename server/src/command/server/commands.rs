@@ -103,18 +103,32 @@ fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
     reply.bulk(b"begin_search");
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"index");
-    reply.bulk(b"spec");
-    reply.map(1);
-    reply.bulk(b"index");
+    match spec.keyword {
+        None => {
+            reply.bulk(b"index");
+            reply.bulk(b"spec");
+            reply.map(1);
+            reply.bulk(b"index");
+        }
+        Some(keyword) => {
+            reply.bulk(b"keyword");
+            reply.bulk(b"spec");
+            reply.map(2);
+            reply.bulk(b"keyword");
+            reply.bulk(keyword.word.as_bytes());
+            reply.bulk(b"startfrom");
+        }
+    }
     reply.integer(spec.first.into());
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
+    // Behind a word half of the arguments are keys.
+    let limit = if spec.keyword.is_some() { 2 } else { 0 };
     let (kind, numbers) = if spec.counted {
         ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step)])
     } else {
-        ("range", [("lastkey", spec.last), ("keystep", spec.step), ("limit", 0)])
+        ("range", [("lastkey", spec.last), ("keystep", spec.step), ("limit", limit)])
     };
     reply.bulk(kind.as_bytes());
     reply.bulk(b"spec");

@@ -6,8 +6,9 @@
 //! xor(sum, bytes)  sum ^= SHA1(bytes)
 //! mix(sum, bytes)  xor(sum, bytes); sum = SHA1(sum)
 //! value sum        mix(type as 4 bytes), then mix(text) of a string or of each element of a list,
-//!                  xor(member) of each member of a set, xor(member sum) of each member of a sorted set,
-//!                  or xor(field sum) of each field of a hash; xor("!!expire!!") with a time
+//!                  mix(id) and mix(field), mix(value) of each entry of a stream, xor(member) of each
+//!                  member of a set, xor(member sum) of each member of a sorted set, or xor(field sum)
+//!                  of each field of a hash; xor("!!expire!!") with a time
 //! member sum       mix(member), mix(score, whole numbers in the short form too)
 //! field sum        mix(field), mix(value), xor("!!hexpire!!") with a time
 //! key sum          mix(name), then as the value sum
@@ -15,7 +16,8 @@
 //! ```
 
 use encodings::double;
-use engine::{Partition, Value, ValueType};
+use encodings::integer::TEXT_LEN_MAX;
+use engine::{Partition, StreamId, Value, ValueType};
 use sha1::{Digest, Sha1};
 
 use crate::keyspace::Keyspace;
@@ -78,6 +80,7 @@ fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
     const SET: u32 = 2;
     const SORTED_SET: u32 = 3;
     const HASH: u32 = 4;
+    const STREAM: u32 = 6;
     let key = partition.key(name);
     let is_volatile = partition.expire_time(db, &key).flatten().is_some();
     match partition.value(db, &key) {
@@ -89,6 +92,17 @@ fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
         Some(Value::List(list)) => {
             sum.mix(&LIST.to_be_bytes());
             list.iter_from(0).for_each(|element| element.with_text(|text| sum.mix(text)));
+        }
+        Some(Value::Stream(stream)) => {
+            sum.mix(&STREAM.to_be_bytes());
+            for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+                sum.mix(entry.id.to_string().as_bytes());
+                let mut room = [0; TEXT_LEN_MAX];
+                for (field, value) in entry.pairs {
+                    sum.mix(field.text(&mut room));
+                    sum.mix(value.text(&mut room));
+                }
+            }
         }
         Some(Value::Members(members)) if members.value_type() == ValueType::Set => {
             sum.mix(&SET.to_be_bytes());
