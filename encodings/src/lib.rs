@@ -7,6 +7,7 @@ pub mod bitmap;
 pub mod crc16;
 pub mod double;
 pub mod float80;
+pub mod geohash;
 pub mod glob;
 pub mod integer;
 pub mod intset;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::spec::{CATEGORY_NAMES, Command, FLAG_NAMES, KEY_FLAG_NAMES, KeySpec, bit_names};
+use super::spec::{CATEGORY_NAMES, Command, FLAG_NAMES, KEY_FLAG_NAMES, KeySpec, Reach, bit_names};
 use super::table::{Entry, table};
 use super::{fill, set, sorted_set};
 
@@ -35,8 +35,13 @@ fn keys(command: &Command) -> String {
         let flags: Vec<&str> = bit_names(spec.flags.into(), KEY_FLAG_NAMES).collect();
         let flags = flags.join(",");
         if let Some(keyword) = spec.keyword {
+            let limit = match keyword.reach {
+                Reach::NextUntold => return format!("{flags}@unknown/unknown"),
+                Reach::Half => 2,
+                Reach::Next => 0,
+            };
             return format!(
-                "{flags}@keyword:{},{}/range:{},{},2",
+                "{flags}@keyword:{},{}/range:{},{},{limit}",
                 keyword.word, spec.first, spec.last, spec.step
             );
         }

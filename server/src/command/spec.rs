@@ -289,13 +289,49 @@ pub fn bit_names(bits: u32, names: &'static [&'static str]) -> impl Iterator<Ite
 pub struct Keyword {
     /// The word.
     pub word: &'static str,
-    /// Options that may stand in front of it, with the number of their values.
+    /// Options that may stand beside it, with the number of their values.
     pub options: &'static [(&'static str, usize)],
+    /// Which arguments behind it are keys.
+    pub reach: Reach,
+}
+
+/// Which arguments behind a word are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The first half of all; nothing but options may stand in front of the word.
+    Half,
+    /// The next one, of the last such word.
+    Next,
+    /// The same, but clients are told that they cannot know.
+    NextUntold,
 }
 
 impl Keyword {
-    /// The places of the keys: half of what is behind the word.
-    fn keys(&self, args: Args<'_>) -> std::ops::Range<i32> {
+    /// The places of the keys; where the word can be first.
+    fn keys(&self, args: Args<'_>, first: i32) -> std::ops::Range<i32> {
+        match self.reach {
+            Reach::Half => self.half(args),
+            Reach::Next | Reach::NextUntold => self.next(args, first as usize),
+        }
+    }
+
+    fn next(&self, args: Args<'_>, first: usize) -> std::ops::Range<i32> {
+        let (mut at, mut found) = (first, 0..0);
+        while at + 1 < args.len() {
+            if args.is(at, self.word) {
+                found = at as i32 + 1..at as i32 + 2;
+                at += 1;
+            } else if let Some((_, values)) =
+                self.options.iter().find(|(word, _)| args.is(at, word))
+            {
+                at += values;
+            }
+            at += 1;
+        }
+        found
+    }
+
+    fn half(&self, args: Args<'_>) -> std::ops::Range<i32> {
         let mut at = 1;
         while at < args.len() && !args.is(at, self.word) {
             match self.options.iter().find(|(word, _)| args.is(at, word)) {
@@ -321,7 +357,7 @@ pub struct KeySpec {
     pub step: i32,
     /// The argument at `first` says how many keys follow it; `last` means nothing then.
     pub counted: bool,
-    /// The keys are the first half of what is behind a word, which `first` is where to look for.
+    /// The keys are behind a word, which `first` is where to look for.
     pub keyword: Option<Keyword>,
     /// Bits of [`key_flag`].
     pub flags: u16,
@@ -351,16 +387,19 @@ impl KeySpec {
         Self { first, last: 0, step: 1, counted: true, keyword: None, flags, notes: None }
     }
 
-    /// Keys behind a word, half as many as there are arguments; clients look for it from `first` on.
+    /// Keys behind a word, which may stand from `first` on.
     pub const fn behind(keyword: Keyword, first: i32, flags: u16) -> Self {
-        Self { keyword: Some(keyword), ..Self::all(first, 1, flags) }
+        match keyword.reach {
+            Reach::Half => Self { keyword: Some(keyword), ..Self::all(first, 1, flags) },
+            _ => Self { keyword: Some(keyword), ..Self::one(first, flags) },
+        }
     }
 
     /// Indexes of the keys in a request; none where their number makes no sense.
     pub fn indexes(&self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
         let argc = args.len() as i32;
         let (first, last) = if let Some(keyword) = &self.keyword {
-            let keys = keyword.keys(args);
+            let keys = keyword.keys(args, self.first);
             (keys.start, keys.end - 1)
         } else if self.counted {
             let count = usize::try_from(self.first)

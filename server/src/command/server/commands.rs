@@ -4,7 +4,7 @@ use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
 use crate::command::spec::{
-    CATEGORY_NAMES, Command, FLAG_NAMES, KEY_FLAG_NAMES, KeySpec, bit_names, key_flag,
+    CATEGORY_NAMES, Command, FLAG_NAMES, KEY_FLAG_NAMES, KeySpec, Reach, bit_names, key_flag,
 };
 use crate::command::table::{Entry, table};
 use crate::resp::Reply;
@@ -101,6 +101,11 @@ fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
     reply.bulk(b"flags");
     statuses(reply, bit_names(spec.flags.into(), KEY_FLAG_NAMES));
     reply.bulk(b"begin_search");
+    if spec.keyword.is_some_and(|keyword| keyword.reach == Reach::NextUntold) {
+        describe_unknown(reply);
+        reply.bulk(b"find_keys");
+        return describe_unknown(reply);
+    }
     reply.map(2);
     reply.bulk(b"type");
     match spec.keyword {
@@ -123,8 +128,8 @@ fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
-    // Behind a word half of the arguments are keys.
-    let limit = if spec.keyword.is_some() { 2 } else { 0 };
+    let is_half = spec.keyword.is_some_and(|keyword| keyword.reach == Reach::Half);
+    let limit = if is_half { 2 } else { 0 };
     let (kind, numbers) = if spec.counted {
         ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step)])
     } else {
@@ -137,6 +142,14 @@ fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
         reply.bulk(name.as_bytes());
         reply.integer(number.into());
     }
+}
+
+fn describe_unknown(reply: &mut Reply) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"unknown");
+    reply.bulk(b"spec");
+    reply.map(0);
 }
 
 /// What COMMAND LIST picks.

@@ -18,12 +18,15 @@ use engine::{Deletion, References, StreamId};
 
 use super::dispatch::{CommandCtx, CommandResult};
 use super::error::{CommandError, NO_SUCH_KEY, SYNTAX, c_string};
-use super::spec::{Command, Family, Group, KeySpec, Keyword, acl, flag, key_flag as key};
+use super::spec::{Command, Family, Group, KeySpec, Keyword, Reach, acl, flag, key_flag as key};
 use crate::resp::Reply;
 
 /// What the keys of XREAD and XREADGROUP stand behind, and what may stand before that.
-const STREAMS: Keyword =
-    Keyword { word: "STREAMS", options: &[("block", 1), ("count", 1), ("group", 2), ("noack", 0)] };
+const STREAMS: Keyword = Keyword {
+    word: "STREAMS",
+    options: &[("block", 1), ("count", 1), ("group", 2), ("noack", 0)],
+    reach: Reach::Half,
+};
 const READ_MANY: &[KeySpec] = &[KeySpec::behind(STREAMS, 1, key::RO | key::ACCESS)];
 const READ_GROUP: &[KeySpec] = &[KeySpec::behind(STREAMS, 4, key::RO | key::ACCESS)];
 const READ: &[KeySpec] = &[KeySpec::one(1, key::RO | key::ACCESS)];
