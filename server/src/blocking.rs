@@ -109,9 +109,11 @@ impl<W> Default for Waiters<W> {
 }
 
 impl<W> Waiters<W> {
-    /// Keys that somebody waits for.
-    pub fn len(&self) -> usize {
-        self.keys.len()
+    /// Keys that somebody waits for who wants what `f` says.
+    pub fn awaited(&self, f: impl Fn(&W) -> bool) -> impl Iterator<Item = &KeyName> {
+        let waits = move |waiter: &Waiter<W>| !waiter.claim.is_taken() && f(&waiter.want);
+        let keys = self.keys.iter().filter(move |(_, waiters)| waiters.iter().any(&waits));
+        keys.map(|(name, _)| name)
     }
 
     /// Whether nobody waits.

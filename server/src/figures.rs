@@ -61,6 +61,8 @@ pub struct Listening {
     pub timeouts: usize,
     /// Keys that clients wait for.
     pub awaited_keys: usize,
+    /// Keys whose loss ends the waiting of clients.
+    pub awaited_group_keys: usize,
     /// Subscribers.
     pub subscribers: usize,
     /// Clients that track.
@@ -80,10 +82,8 @@ impl Listening {
         Self {
             blocked: state.waits.len(),
             timeouts: state.waits.timers(),
-            awaited_keys: share.waiters.len()
-                + share.list_waiters.len()
-                + share.sorted_set_waiters.len()
-                + share.stream_waiters.len(),
+            awaited_keys: share.awaited_keys(),
+            awaited_group_keys: share.stream_waiters.awaited(|read| read.is_of_member()).count(),
             subscribers: state.subscriptions.clients,
             trackers: state.tracking.clients,
             tracked_keys: share.tracked.len(),
@@ -97,6 +97,7 @@ impl Listening {
         self.blocked += other.blocked;
         self.timeouts += other.timeouts;
         self.awaited_keys += other.awaited_keys;
+        self.awaited_group_keys += other.awaited_group_keys;
         self.subscribers += other.subscribers;
         self.trackers += other.trackers;
         self.tracked_keys += other.tracked_keys;

@@ -3,6 +3,7 @@
 //! A share is a value that moves: a command over several shards runs where all their shares are
 //! (see [`crate::reserve`]), as if the process had one shard only.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use engine::{HASH_SLOTS, Key, KeyHasher, Partition};
 use crate::blocking::{Pop, PopScored, Waiters};
 use crate::command::stream::Read;
 use crate::fill::Leases;
-use crate::multi::Watchers;
+use crate::multi::{KeyName, Watchers};
 use crate::state::ShardState;
 use crate::tracking::Tracked;
 
@@ -195,6 +196,16 @@ impl Share {
         self.is_notified = state.hot.events.any() || !state.process.prefixes.is_empty();
         self.partition.note(state.hot.events.need_notes());
         self.update_listening();
+    }
+
+    /// How many keys clients wait for.
+    pub fn awaited_keys(&self) -> usize {
+        let lists = self.list_waiters.awaited(|_| true);
+        let sorted_sets = self.sorted_set_waiters.awaited(|_| true);
+        let streams = self.stream_waiters.awaited(|_| true);
+        let others = lists.chain(sorted_sets).chain(streams);
+        let names: BTreeSet<&KeyName> = self.waiters.awaited(|_| true).chain(others).collect();
+        names.len()
     }
 
     /// Has the partition write its effects down if anybody wants to know of them.

@@ -71,7 +71,8 @@ impl<'a> Deliveries<'a> {
 pub enum StreamChange<'a> {
     /// An entry was added: fields and values in turn.
     Add { id: StreamId, pairs: Strings<'a> },
-    /// Entries were deleted; `forget` tells that groups do not refer to them any more.
+    /// Entries were deleted; `forget` tells that groups do not refer to them any more, nor to those
+    /// among them that had been deleted before.
     Delete { ids: Ids<'a>, forget: bool },
     /// All entries up to an id, this included, are gone.
     TrimUpTo { id: StreamId, forget: bool },

@@ -99,28 +99,23 @@ impl Body {
         Ok(())
     }
 
-    /// Deletes entries and tells what became of each.
+    /// Deletes an entry, and tells what became of it and whether references to it went.
     fn delete(
         &mut self,
         heap: &mut Heap,
-        ids: &[StreamId],
+        id: StreamId,
         references: References,
-    ) -> Vec<Deletion> {
-        let mut delete = |id: StreamId| {
-            let is_kept = references == References::Acked && self.groups.refer_to(id);
-            if is_kept {
-                return Deletion::Referenced;
-            }
-            if !self.nodes.delete(heap, id) {
-                return Deletion::Missing;
-            }
-            self.max_deleted_id = self.max_deleted_id.max(id);
-            if references == References::Delete {
-                self.groups.forget(id);
-            }
-            Deletion::Deleted
-        };
-        ids.iter().map(|id| delete(*id)).collect()
+    ) -> (Deletion, bool) {
+        if references == References::Acked && self.groups.refer_to(id) {
+            return (Deletion::Referenced, false);
+        }
+        // References to what was deleted before go, too.
+        let forgot = references == References::Delete && self.groups.forget(id);
+        if !self.nodes.delete(heap, id) {
+            return (Deletion::Missing, forgot);
+        }
+        self.max_deleted_id = self.max_deleted_id.max(id);
+        (Deletion::Deleted, forgot)
     }
 
     /// Where a group is once it has been given entries that follow one another.
@@ -296,16 +291,25 @@ impl Partition {
         references: References,
     ) -> Result<Option<Vec<Deletion>>, OpError> {
         let Some(entry) = self.stream_entry(db, key)? else { return Ok(None) };
-        let done = self.change_stream(entry, |body, heap, _| body.delete(heap, ids, references));
-        let is_gone = |done: &Deletion| *done == Deletion::Deleted;
-        let gone = ids.iter().zip(&done).filter(|(_, done)| is_gone(done));
-        let gone: Vec<StreamId> = gone.map(|(id, _)| *id).collect();
-        if !gone.is_empty() {
+        let (mut done, mut changed) = (Vec::with_capacity(ids.len()), Vec::new());
+        self.change_stream(entry, |body, heap, _| {
+            for id in ids {
+                let (deletion, forgot) = body.delete(heap, *id, references);
+                done.push(deletion);
+                if forgot || deletion == Deletion::Deleted {
+                    changed.push(*id);
+                }
+            }
+        });
+        if !changed.is_empty() {
             let mut bytes = Vec::new();
-            Ids::push_all(&mut bytes, &gone);
+            Ids::push_all(&mut bytes, &changed);
             let forget = references == References::Delete;
             let change = StreamChange::Delete { ids: Ids::new(&bytes), forget };
-            self.report_stream(db, key, Event::Xdel, change, gone.len());
+            let deleted = done.iter().filter(|done| **done == Deletion::Deleted).count();
+            // Nobody is told of references that go alone.
+            let event = if deleted > 0 { Event::Xdel } else { Event::Xack };
+            self.report_stream(db, key, event, change, deleted);
         }
         Ok(Some(done))
     }
@@ -518,7 +522,7 @@ impl Partition {
         let (seen_ms, is_active) = (now_ms, !no_ack && !ids.is_empty());
         let delivery =
             Delivery { group, consumer, entries, last_id, entries_read, seen_ms, is_active };
-        self.stream_deliver(db, key, &delivery, ids.len())
+        self.stream_deliver(db, key, &delivery, 1)
     }
 
     /// Gives a consumer entries, whoever had them. Counts as `count` changes.

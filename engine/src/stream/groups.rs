@@ -378,13 +378,15 @@ impl Groups {
         self.groups.iter().any(|group| !group.pending.is_empty())
     }
 
-    /// Takes an entry from the pending ones of every group.
-    pub(super) fn forget(&mut self, id: StreamId) {
+    /// Takes an entry from the pending ones of every group; false if it was in none.
+    pub(super) fn forget(&mut self, id: StreamId) -> bool {
+        let mut was_pending = false;
         for group in &mut self.groups {
             let before = group.outside_bytes();
-            group.remove_pending(id);
+            was_pending |= group.remove_pending(id);
             self.bytes = self.bytes + group.outside_bytes() - before;
         }
+        was_pending
     }
 
     pub(super) fn outside_bytes(&self) -> usize {

@@ -1,7 +1,8 @@
 //! What trimming takes, told before anything is taken.
 //!
 //! Redis takes whole nodes while these hold only what is to go, and single entries of the node after
-//! them unless it was told to be about right. What stays is told here as an id: all up to it goes.
+//! them unless it was told to be about right; then it takes nothing where references matter. What
+//! stays is told here as an id: all up to it goes.
 
 use encodings::stream::StreamId;
 use smallvec::SmallVec;
@@ -75,7 +76,7 @@ impl Body {
                         || entries().last().is_some_and(|last| last.id < first)
                 }
             };
-            if !is_whole && trim.whole_nodes {
+            if trim.whole_nodes && (!is_whole || trim.references != References::Keep) {
                 break;
             }
             if is_whole && trim.references != References::Acked {
@@ -118,7 +119,9 @@ impl Body {
         }
         let mut gone: SmallVec<[StreamId; 16]> = SmallVec::new();
         let count = self.nodes.remove_up_to(heap, id, Some(&mut |id| gone.push(id)));
-        gone.into_iter().for_each(|id| self.groups.forget(id));
+        for id in gone {
+            self.groups.forget(id);
+        }
         count
     }
 }

@@ -96,7 +96,7 @@ fn add_value(sum: &mut Sum, partition: &mut Partition, db: usize, name: &[u8]) {
         Some(Value::Stream(stream)) => {
             sum.mix(&STREAM.to_be_bytes());
             for entry in stream.range(StreamId::MIN, StreamId::MAX) {
-                sum.mix(entry.id.to_string().as_bytes());
+                sum.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
                 let mut room = [0; TEXT_LEN_MAX];
                 for (field, value) in entry.pairs {
                     sum.mix(field.text(&mut room));

@@ -1,6 +1,6 @@
 //! XGROUP, and acknowledging: XACK, XACKDEL.
 
-use engine::{Deletion, StreamId};
+use engine::{Deletion, Stream, StreamId};
 
 use super::id;
 use super::{answer_deletions, group_missing, parse_deletion};
@@ -63,40 +63,63 @@ impl Options {
     }
 }
 
-/// The last id of the stream at argument 2, which must be there.
-fn stream_last_id(ctx: &mut CommandCtx<'_>) -> Result<StreamId, CommandError> {
+/// What a new place of a group depends on.
+#[derive(Clone, Copy, Default)]
+struct Past {
+    last_id: StreamId,
+    entries_added: u64,
+}
+
+impl Past {
+    fn of(stream: &Stream<'_>) -> Self {
+        Self { last_id: stream.last_id(), entries_added: stream.entries_added() }
+    }
+
+    /// The place that arguments name: an id, or `$`, and how many entries there were up to it.
+    fn place(
+        self,
+        text: &[u8],
+        entries_read: Option<u64>,
+        id: impl Fn(&[u8], u64) -> Result<StreamId, CommandError>,
+    ) -> Result<(StreamId, Option<u64>), CommandError> {
+        let last_id = if text == b"$" { self.last_id } else { id(text, 0)? };
+        Ok((last_id, entries_read.map(|read| read.min(self.entries_added))))
+    }
+}
+
+/// What the stream at argument 2, which must be there, knows of its past.
+fn stream_past(ctx: &mut CommandCtx<'_>) -> Result<Past, CommandError> {
     const NO_KEY: CommandError = CommandError::new(
         "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want \
          to use the MKSTREAM option to create an empty stream automatically.",
     );
     let (key, db) = (ctx.key(2), ctx.client.db);
-    Ok(ctx.keyspace.stream_look(db, &key)?.ok_or(NO_KEY)?.last_id())
+    let stream = ctx.keyspace.stream_look(db, &key)?.ok_or(NO_KEY)?;
+    Ok(Past::of(&stream))
 }
 
-/// Refuses a group at arguments 2 and 3 that is not there; else the last id of the stream.
-fn check_group(ctx: &mut CommandCtx<'_>) -> Result<StreamId, CommandError> {
-    let last_id = stream_last_id(ctx)?;
+/// Refuses a group at arguments 2 and 3 that is not there; else as [`stream_past`].
+fn check_group(ctx: &mut CommandCtx<'_>) -> Result<Past, CommandError> {
+    let past = stream_past(ctx)?;
     let (key, db, group) = (ctx.key(2), ctx.client.db, ctx.args.get(3));
     let found = ctx.keyspace.stream_look(db, &key)?.and_then(|stream| stream.group(group));
     if found.is_none() {
         return Err(group_missing(group, key.bytes));
     }
-    Ok(last_id)
+    Ok(past)
 }
 
 pub(super) fn create(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let options = Options::parse(ctx, true)?;
     let (key, db, args) = (ctx.key(2), ctx.client.db, ctx.args);
-    let last_id = if options.makes_stream {
-        ctx.keyspace.stream_look(db, &key)?.map_or(StreamId::MIN, |stream| stream.last_id())
+    let past = if options.makes_stream {
+        let stream = ctx.keyspace.stream_look(db, &key)?;
+        stream.map_or(Past::default(), |stream| Past::of(&stream))
     } else {
-        stream_last_id(ctx)?
+        stream_past(ctx)?
     };
-    let last_id = match args.get(4) {
-        b"$" => last_id,
-        text => id::strict(text, 0)?,
-    };
-    if !ctx.keyspace.group_create(db, &key, args.get(3), last_id, options.entries_read)? {
+    let (last_id, read) = past.place(args.get(4), options.entries_read, id::strict)?;
+    if !ctx.keyspace.group_create(db, &key, args.get(3), last_id, read)? {
         return Err(CommandError::new("BUSYGROUP Consumer Group name already exists"));
     }
     ctx.reply.ok();
@@ -105,19 +128,16 @@ pub(super) fn create(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 pub(super) fn setid(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let options = Options::parse(ctx, false)?;
-    let last_id = check_group(ctx)?;
+    let past = check_group(ctx)?;
     let (key, db, args) = (ctx.key(2), ctx.client.db, ctx.args);
-    let last_id = match args.get(4) {
-        b"$" => last_id,
-        text => id::any(text, 0)?,
-    };
-    ctx.keyspace.group_set_id(db, &key, args.get(3), last_id, options.entries_read)?;
+    let (last_id, read) = past.place(args.get(4), options.entries_read, id::any)?;
+    ctx.keyspace.group_set_id(db, &key, args.get(3), last_id, read)?;
     ctx.reply.ok();
     Ok(())
 }
 
 pub(super) fn destroy(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    stream_last_id(ctx)?;
+    stream_past(ctx)?;
     let (key, db, group) = (ctx.key(2), ctx.client.db, ctx.args.get(3));
     let gone = ctx.keyspace.group_destroy(db, &key, group)?;
     ctx.reply.integer(i64::from(gone));
@@ -153,19 +173,21 @@ pub(super) fn xack(ctx: &mut CommandCtx<'_>) -> CommandResult {
         return Ok(());
     }
     let (key, db, args) = (ctx.key(1), ctx.client.db, ctx.args);
-    let ids = id::list(args, 3, args.len())?;
+    let ids = id::list(args, 3..args.len())?;
     let gone = ctx.keyspace.stream_ack(db, &key, args.get(2), &ids)?;
     ctx.reply.count(gone.len());
     Ok(())
 }
 
 pub(super) fn xackdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let has_group = has_group(ctx)?;
     let (references, ids) = parse_deletion(ctx, 3)?;
-    if !has_group(ctx)? {
+    if !has_group {
         answer_deletions(ctx.reply, ids.len(), None);
         return Ok(());
     }
     let (key, db, group) = (ctx.key(1), ctx.client.db, ctx.args.get(2));
+    let ids = id::list(ctx.args, ids)?;
     let gone = ctx.keyspace.stream_ack(db, &key, group, &ids)?;
     let done = ctx.keyspace.stream_delete(db, &key, &gone, references)?.unwrap_or_default();
     let mut left = gone.iter().zip(done).peekable();

@@ -8,6 +8,8 @@
 //! (id       without the id itself, where a range is asked for
 //! ```
 
+use std::ops::Range;
+
 use encodings::integer::parse_i64;
 use engine::StreamId;
 
@@ -79,13 +81,9 @@ pub(super) fn any(text: &[u8], missing: u64) -> Result<StreamId, CommandError> {
     }
 }
 
-/// The ids from an argument on.
-pub(super) fn list(
-    args: Args<'_>,
-    first: usize,
-    end: usize,
-) -> Result<Vec<StreamId>, CommandError> {
-    (first..end).map(|index| strict(args.get(index), 0)).collect()
+/// The ids at some arguments.
+pub(super) fn list(args: Args<'_>, ids: Range<usize>) -> Result<Vec<StreamId>, CommandError> {
+    ids.map(|index| strict(args.get(index), 0)).collect()
 }
 
 /// The first id of a range.

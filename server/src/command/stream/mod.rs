@@ -14,6 +14,8 @@ mod reply;
 
 pub use read::Read;
 
+use std::ops::Range;
+
 use engine::{Deletion, References, StreamId};
 
 use super::dispatch::{CommandCtx, CommandResult};
@@ -229,17 +231,17 @@ fn xdel(ctx: &mut CommandCtx<'_>) -> CommandResult {
         ctx.reply.integer(0);
         return Ok(());
     }
-    let ids = id::list(args, 2, args.len())?;
+    let ids = id::list(args, 2..args.len())?;
     let done = ctx.keyspace.stream_delete(db, &key, &ids, References::Keep)?.unwrap_or_default();
     ctx.reply.count(done.iter().filter(|done| **done == Deletion::Deleted).count());
     Ok(())
 }
 
-/// Reads `[KEEPREF | DELREF | ACKED] IDS count id ...` from an argument on.
+/// Reads `[KEEPREF | DELREF | ACKED] IDS count id ...` from an argument on; tells where the ids are.
 fn parse_deletion(
     ctx: &CommandCtx<'_>,
     first: usize,
-) -> Result<(References, Vec<StreamId>), CommandError> {
+) -> Result<(References, Range<usize>), CommandError> {
     const NO_COUNT: CommandError =
         CommandError::new("ERR Number of IDs must be a positive integer");
     const OTHER_COUNT: CommandError =
@@ -262,8 +264,7 @@ fn parse_deletion(
             return Err(SYNTAX);
         }
     }
-    let ids = ids.ok_or(SYNTAX)?;
-    Ok((references.unwrap_or_default(), id::list(args, ids.start, ids.end)?))
+    Ok((references.unwrap_or_default(), ids.ok_or(SYNTAX)?))
 }
 
 /// Answers what became of entries; without any of them where nothing is known of their stream.
@@ -279,10 +280,18 @@ fn answer_deletions(reply: &mut Reply, count: usize, done: Option<&[Deletion]>) 
 }
 
 fn xdelex(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let (key, db, args) = (ctx.key(1), ctx.client.db, ctx.args);
+    let is_there = ctx.keyspace.stream_look(db, &key)?.is_some();
     let (references, ids) = parse_deletion(ctx, 2)?;
-    let (key, db) = (ctx.key(1), ctx.client.db);
-    let done = ctx.keyspace.stream_delete(db, &key, &ids, references)?;
-    answer_deletions(ctx.reply, ids.len(), done.as_deref());
+    let count = ids.len();
+    let done = match is_there {
+        true => {
+            let ids = id::list(args, ids)?;
+            ctx.keyspace.stream_delete(db, &key, &ids, references)?
+        }
+        false => None,
+    };
+    answer_deletions(ctx.reply, count, done.as_deref());
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use super::reply::{answer_entries, answer_entry, answer_id};
 use super::{id, no_group};
 use crate::blocking::{Blocked, Claim, Waiter};
 use crate::command::args::Args;
-use crate::command::dispatch::{CommandCtx, CommandResult};
+use crate::command::dispatch::{CommandCtx, CommandResult, answer_error};
 use crate::command::error::{CommandError, SYNTAX};
 use crate::keyspace::Keyspace;
 use crate::resp::{Protocol, Reply};
@@ -43,6 +43,15 @@ pub struct Read {
     keys: Vec<(Box<[u8]>, After)>,
     count: usize,
     member: Option<Member>,
+    /// The row of the command, which counts its failures.
+    row: u16,
+}
+
+impl Read {
+    /// Whether a member of a group reads.
+    pub fn is_of_member(&self) -> bool {
+        self.member.is_some()
+    }
 }
 
 /// The options of XREAD and XREADGROUP.
@@ -197,7 +206,7 @@ fn read(ctx: &mut CommandCtx<'_>, is_group: bool) -> CommandResult {
         no_ack: options.no_ack,
     });
     let count = if options.count == 0 { usize::MAX } else { options.count };
-    let read = Read { keys, count, member };
+    let read = Read { keys, count, member, row: ctx.entry.id };
     if answer(ctx.keyspace, ctx.reply, db, &read)? {
         return Ok(());
     }
@@ -445,7 +454,8 @@ impl Keyspace {
                 check_member(self, db, &read).and_then(|()| answer(self, &mut reply, db, &read));
             if let Err(error) = served {
                 reply = Reply::new(Vec::new(), waiter.protocol);
-                crate::command::dispatch::answer_error(&error, &mut reply, state);
+                state.stats.commands[usize::from(read.row)].failed += 1;
+                answer_error(&error, &mut reply, state);
             }
             state.serve(&waiter, reply.into_bytes());
         }

@@ -21,7 +21,7 @@ pub(super) fn clients(source: &Source<'_>, report: &mut Report) {
     report.line("clients_in_timeout_table", listening.timeouts);
     report.line("total_watched_keys", listening.watched_keys);
     report.line("total_blocking_keys", listening.awaited_keys);
-    report.line("total_blocking_keys_on_nokey", 0);
+    report.line("total_blocking_keys_on_nokey", listening.awaited_group_keys);
 }
 
 /// Shards take the place of Redis's threads.
