@@ -149,9 +149,7 @@ pub fn count(string: &[u8]) -> Result<u64, Corrupt> {
     let mut histogram = Histogram::default();
     let body = &string[HEADER_LEN..];
     if is_dense(string) {
-        let mut values = [0; REGISTERS];
-        unpack(body, &mut values);
-        histogram.add_all(&values);
+        histogram.add_packed(body);
     } else {
         let mut index = 0;
         for (_, run) in opcodes(body) {
@@ -200,7 +198,8 @@ pub fn raise(
     register: Register,
     sparse_len_max: usize,
 ) -> Result<bool, Corrupt> {
-    raise_from(string, register, sparse_len_max, &mut Place::START.clone())
+    let mut place = Place::START;
+    raise_from(string, register, sparse_len_max, &mut place)
 }
 
 /// As [`raise`], with a place up to which no run ends behind the register.
@@ -273,9 +272,11 @@ impl Registers {
     pub fn merge(&mut self, string: &[u8]) -> Result<(), Corrupt> {
         let body = &string[HEADER_LEN..];
         if is_dense(string) {
-            let mut values = [0; REGISTERS];
-            unpack(body, &mut values);
-            self.0.iter_mut().zip(&values).for_each(|(own, value)| *own = (*own).max(*value));
+            let (blocks, _) = self.0.as_chunks_mut::<BLOCK_LEN>();
+            for (block, packed) in blocks.iter_mut().zip(body.as_chunks().0) {
+                let values = unpack(packed);
+                block.iter_mut().zip(values).for_each(|(own, value)| *own = value.max(*own));
+            }
             return Ok(());
         }
         let mut index = 0;
@@ -305,7 +306,7 @@ impl Registers {
         if is_dense(string) {
             pack(&self.0, &mut string[HEADER_LEN..]);
         } else {
-            let mut place = Place::START.clone();
+            let mut place = Place::START;
             for (index, value) in (0..).zip(self.0.iter().copied()) {
                 if value > 0 {
                     let register = Register { index, value };
@@ -318,17 +319,30 @@ impl Registers {
     }
 }
 
+/// Packed registers are spread in blocks, whose words compilers work on side by side.
+const BLOCK_LEN: usize = 64;
+const PACKED_LEN: usize = BLOCK_LEN * 6 / 8;
+
 /// Spreads packed registers to a byte each. Eight at once are halved three times: 48 bits to twice
 /// 24, to four times 12, to eight times 6.
-fn unpack(packed: &[u8], values: &mut [u8; REGISTERS]) {
+#[inline(always)]
+fn unpack(packed: &[u8; PACKED_LEN]) -> [u8; BLOCK_LEN] {
+    let mut words = [0; BLOCK_LEN / 8];
     let (packed, _) = packed.as_chunks::<6>();
-    let (values, _) = values.as_chunks_mut::<8>();
-    for (values, &[a, b, c, d, e, f]) in values.iter_mut().zip(packed) {
-        let word = u64::from_le_bytes([a, b, c, 0, d, e, f, 0]);
-        let word = word & 0x0000_0fff_0000_0fff | (word & 0x00ff_f000_00ff_f000) << 4;
-        let word = word & 0x003f_003f_003f_003f | (word & 0x0fc0_0fc0_0fc0_0fc0) << 2;
+    for (word, &[a, b, c, d, e, f]) in words.iter_mut().zip(packed) {
+        let low = u32::from_le_bytes([a, b, c, d]) & 0x00ff_ffff;
+        let high = u32::from_le_bytes([c, d, e, f]) >> 8;
+        *word = u64::from(high) << 32 | u64::from(low);
+    }
+    for word in &mut words {
+        *word = *word & 0x0000_0fff_0000_0fff | (*word & 0x00ff_f000_00ff_f000) << 4;
+        *word = *word & 0x003f_003f_003f_003f | (*word & 0x0fc0_0fc0_0fc0_0fc0) << 2;
+    }
+    let mut values = [0; BLOCK_LEN];
+    for (values, word) in values.as_chunks_mut().0.iter_mut().zip(words) {
         *values = word.to_le_bytes();
     }
+    values
 }
 
 /// The reverse of [`unpack`].
@@ -336,12 +350,18 @@ fn pack(values: &[u8; REGISTERS], packed: &mut [u8]) {
     let (packed, _) = packed.as_chunks_mut::<6>();
     let (values, _) = values.as_chunks::<8>();
     for (values, packed) in values.iter().zip(packed) {
-        let word = u64::from_le_bytes(*values);
-        let word = word & 0x003f_003f_003f_003f | (word & 0x3f00_3f00_3f00_3f00) >> 2;
+        let word = pairs(*values);
         let word = word & 0x0000_0fff_0000_0fff | (word & 0x0fff_0000_0fff_0000) >> 4;
         let [a, b, c, _, d, e, f, _] = word.to_le_bytes();
         *packed = [a, b, c, d, e, f];
     }
+}
+
+/// Eight values as four pairs of 12 bits, each in 16.
+#[inline(always)]
+fn pairs(values: [u8; 8]) -> u64 {
+    let word = u64::from_le_bytes(values);
+    word & 0x003f_003f_003f_003f | (word & 0x3f00_3f00_3f00_3f00) >> 2
 }
 
 #[cfg(test)]

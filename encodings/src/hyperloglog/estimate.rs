@@ -3,7 +3,7 @@
 //!
 //! The order of the floating-point operations is Redis's, so that both give the same number.
 
-use super::{REGISTER_BITS, REGISTERS};
+use super::{REGISTER_BITS, REGISTERS, pairs};
 
 /// The highest value that an element can give a register, less one.
 const ZEROS_MAX: usize = (u64::BITS - REGISTER_BITS) as usize;
@@ -11,45 +11,91 @@ const ZEROS_MAX: usize = (u64::BITS - REGISTER_BITS) as usize;
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
 /// How many registers have each value.
-pub(super) struct Histogram([[u32; 64]; LANES]);
+///
+/// Registers of a dense string are counted in pairs, as fewer counters are written to then; they
+/// have two tables in turn, which spares equal pairs waiting for one another.
+pub(super) struct Histogram {
+    single: [u32; VALUES],
+    pairs: Option<Box<[[[u16; VALUES]; VALUES]; 2]>>,
+}
 
-/// Registers side by side often have the same value: counters of their own spare them waiting for
-/// one another.
-const LANES: usize = 4;
+/// Values that six bits can have.
+const VALUES: usize = 64;
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self([[0; 64]; LANES])
+        Self { single: [0; VALUES], pairs: None }
     }
 }
 
 impl Histogram {
     pub(super) fn add(&mut self, value: u8, registers: u32) {
-        self.0[0][usize::from(value % 64)] += registers;
+        self.single[usize::from(value) % VALUES] += registers;
     }
 
+    /// Adds the registers of a dense string.
+    pub(super) fn add_packed(&mut self, packed: &[u8]) {
+        let tables = self.pairs.get_or_insert_with(no_pairs);
+        for &[a, b, c] in packed.as_chunks().0 {
+            let four = u32::from_le_bytes([a, b, c, 0]);
+            add_pair(&mut tables[0], four & 0xfff);
+            add_pair(&mut tables[1], four >> 12);
+        }
+    }
+
+    /// Adds all registers, a byte each.
     pub(super) fn add_all(&mut self, values: &[u8; REGISTERS]) {
-        let (values, _) = values.as_chunks::<LANES>();
-        for values in values {
-            for (lane, value) in self.0.iter_mut().zip(values) {
-                lane[usize::from(value % 64)] += 1;
+        let tables = self.pairs.get_or_insert_with(no_pairs);
+        for values in values.as_chunks().0 {
+            let four = pairs(*values);
+            if four == 0 {
+                self.single[0] += values.len() as u32;
+                continue;
+            }
+            for pair in 0..4 {
+                add_pair(&mut tables[pair % 2], (four >> (16 * pair)) as u32 & 0xfff);
             }
         }
     }
 
-    fn at(&self, value: usize) -> f64 {
-        self.0.iter().map(|lane| lane[value]).sum::<u32>().into()
+    /// The registers of each value. No table has more pairs than fit its counters' type.
+    fn totals(&self) -> [u32; VALUES] {
+        let mut totals = self.single;
+        for rows in self.pairs.iter().flat_map(|tables| tables.iter()) {
+            let mut low = [0u16; VALUES];
+            for (total, row) in totals.iter_mut().zip(rows) {
+                let high: u16 = row.iter().sum();
+                if high > 0 {
+                    *total += u32::from(high);
+                    low.iter_mut().zip(row).for_each(|(low, pairs)| *low += pairs);
+                }
+            }
+            totals.iter_mut().zip(low).for_each(|(total, low)| *total += u32::from(low));
+        }
+        totals
     }
+}
+
+fn no_pairs() -> Box<[[[u16; VALUES]; VALUES]; 2]> {
+    Box::new([[[0; VALUES]; VALUES]; 2])
+}
+
+#[inline(always)]
+fn add_pair(table: &mut [[u16; VALUES]; VALUES], pair: u32) {
+    let pair = pair as usize;
+    table[pair / VALUES % VALUES][pair % VALUES] += 1;
 }
 
 pub(super) fn estimate(histogram: &Histogram) -> u64 {
     let registers = REGISTERS as f64;
-    let mut sum = registers * tau((registers - histogram.at(ZEROS_MAX + 1)) / registers);
+    let totals = histogram.totals();
+    let of = |value: usize| f64::from(totals[value]);
+    let mut sum = registers * tau((registers - of(ZEROS_MAX + 1)) / registers);
     for value in (1..=ZEROS_MAX).rev() {
-        sum += histogram.at(value);
+        sum += of(value);
         sum *= 0.5;
     }
-    sum += registers * sigma(histogram.at(0) / registers);
+    sum += registers * sigma(of(0) / registers);
     let estimate = (ALPHA * registers * registers / sum).round();
     // Foreign registers may leave nothing to divide by; Redis's count is this then.
     if estimate < i64::MAX as f64 { estimate as u64 } else { 1 << 63 }

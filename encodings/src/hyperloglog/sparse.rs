@@ -22,18 +22,27 @@ pub(super) struct Run {
 
 /// Reads the opcode at `at`. An XZERO that the end cuts has a second byte of 0, as in Redis, whose
 /// strings end with one.
-#[inline]
+#[inline(always)]
 fn run_at(bytes: &[u8], at: usize) -> Run {
     let byte = bytes[at];
-    let low = usize::from(byte & 0x3f);
-    if byte < XZERO {
-        Run { value: 0, len: low + 1, size: 1 }
-    } else if byte >= VAL {
-        Run { value: (byte >> 2 & 0x1f) + 1, len: usize::from(byte & 3) + 1, size: 1 }
+    let value = if byte >= VAL { (byte >> 2 & 0x1f) + 1 } else { 0 };
+    if byte & 0xc0 == XZERO {
+        Run { value, len: long_len(bytes, at), size: 2 }
     } else {
-        let second = bytes.get(at + 1).copied().unwrap_or(0);
-        Run { value: 0, len: (low << 8 | usize::from(second)) + 1, size: 2 }
+        Run { value, len: short_len(byte), size: 1 }
     }
+}
+
+#[inline(always)]
+fn long_len(bytes: &[u8], at: usize) -> usize {
+    let second = bytes.get(at + 1).copied().unwrap_or(0);
+    (usize::from(bytes[at] & 0x3f) << 8 | usize::from(second)) + 1
+}
+
+/// ZERO and VAL alternate at random: no branch tells them apart.
+#[inline(always)]
+fn short_len(byte: u8) -> usize {
+    usize::from(byte & if byte >= VAL { 0x03 } else { 0x3f }) + 1
 }
 
 /// The first byte and the run of each opcode.
@@ -48,7 +57,7 @@ pub(super) fn opcodes(bytes: &[u8]) -> impl Iterator<Item = (u8, Run)> + '_ {
 }
 
 /// Where a walk over the opcodes begins.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Place {
     at: usize,
     /// The first register of the opcode.
@@ -111,18 +120,7 @@ pub(super) fn raise(
     if value > VAL_MAX {
         return Ok(Raised::NeedsDense);
     }
-    let mut here = place.clone();
-    let run = loop {
-        if here.at >= string.len() {
-            return Err(Corrupt);
-        }
-        let run = run_at(string, here.at);
-        if index < here.first + run.len {
-            break run;
-        }
-        *place = here.clone();
-        here = Place { at: here.at + run.size, first: here.first + run.len, before: Some(here.at) };
-    };
+    let (here, run) = find(string, index, place)?;
     if run.value >= value {
         return Ok(Raised::Sparse(false));
     }
@@ -149,6 +147,45 @@ pub(super) fn raise(
     }
     forget_count(string);
     Ok(Raised::Sparse(true))
+}
+
+/// The opcode of a register, looked for from `place` on, which ends up at the one before it.
+fn find(string: &[u8], index: usize, place: &mut Place) -> Result<(Place, Run), Corrupt> {
+    let mut here = *place;
+    while here.at < string.len() {
+        if let Some(eight) = string[here.at..].first_chunk() {
+            let (count, len) = short_opcodes(*eight);
+            if count > 0 && index >= here.first + len {
+                let (end, first) = (here.at + count, here.first + len);
+                let before = if count > 1 { Some(end - 2) } else { here.before };
+                *place = Place { at: end - 1, first: first - short_len(string[end - 1]), before };
+                here = Place { at: end, first, before: Some(end - 1) };
+                continue;
+            }
+        }
+        let run = run_at(string, here.at);
+        if index < here.first + run.len {
+            return Ok((here, run));
+        }
+        *place = here;
+        here = Place { at: here.at + run.size, first: here.first + run.len, before: Some(here.at) };
+    }
+    Err(Corrupt)
+}
+
+/// How many opcodes of eight bytes lie before an XZERO, and their length together.
+#[inline(always)]
+fn short_opcodes(bytes: [u8; 8]) -> (usize, usize) {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_le_bytes(bytes);
+    let is_val = word >> 7 & ONES;
+    let is_long = word >> 6 & ONES & !is_val;
+    let lens = (word & (0x3f * ONES - 0x3c * is_val)) + ONES;
+    // All bits below the first XZERO's.
+    let lens = lens & !is_long & is_long.wrapping_sub(1);
+    let pairs = (lens & 0x00ff_00ff_00ff_00ff) + (lens >> 8 & 0x00ff_00ff_00ff_00ff);
+    let len = pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48;
+    (is_long.trailing_zeros() as usize / 8, len as usize)
 }
 
 /// How many opcodes are looked at for equal neighbours; a change splits one into three at most.
