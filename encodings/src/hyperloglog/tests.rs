@@ -1,3 +1,5 @@
+//! Registers, runs and estimates, and strings that are none of ours.
+
 use super::*;
 
 const SPARSE_LEN_MAX: usize = 3000;
