@@ -55,6 +55,8 @@ pub struct Limits {
     pub stream_node_max_bytes: usize,
     /// Entries of a stream's node; 0 is no limit.
     pub stream_node_max_entries: usize,
+    /// Bytes of a sparse HyperLogLog.
+    pub hll_sparse_max_bytes: usize,
 }
 
 impl Default for Limits {
@@ -70,6 +72,7 @@ impl Default for Limits {
             zset_max_listpack_value: 64,
             stream_node_max_bytes: 4096,
             stream_node_max_entries: 100,
+            hll_sparse_max_bytes: 3000,
         }
     }
 }

@@ -81,6 +81,13 @@ pub enum Effect<'a> {
     SetBit { db: u32, key: &'a [u8], offset: u64, on: bool },
     /// Bit fields changed these bytes.
     BitField { db: u32, key: &'a [u8], offset: u64, bytes: &'a [u8] },
+    /// Registers of a HyperLogLog were raised, which is then no longer than `sparse_len_max` if it is
+    /// sparse: three bytes a register, as `encodings` writes them.
+    HyperLogLogRaise { db: u32, key: &'a [u8], registers: &'a [u8], sparse_len_max: u64 },
+    /// A HyperLogLog keeps this count.
+    HyperLogLogCount { db: u32, key: &'a [u8], count: u64 },
+    /// A HyperLogLog has these bytes now and its time still; `added` tells that elements came in.
+    HyperLogLogRewrite { db: u32, key: &'a [u8], value: &'a [u8], added: bool },
     /// The key has this time now.
     Expire { db: u32, key: &'a [u8], at_ms: u64 },
     /// The key has no time any more.
@@ -128,6 +135,9 @@ impl<'a> Effect<'a> {
             | Effect::SetRange { db, key, .. }
             | Effect::SetBit { db, key, .. }
             | Effect::BitField { db, key, .. }
+            | Effect::HyperLogLogRaise { db, key, .. }
+            | Effect::HyperLogLogCount { db, key, .. }
+            | Effect::HyperLogLogRewrite { db, key, .. }
             | Effect::Expire { db, key, .. }
             | Effect::Persist { db, key }
             | Effect::Place { db, key, .. }

@@ -16,6 +16,10 @@ pub enum OpError {
     Overflow,
     /// A score would be no number: the sum of both infinities.
     NotANumber,
+    /// The string is no HyperLogLog.
+    NotHyperLogLog,
+    /// The registers of a HyperLogLog do not add up.
+    CorruptHyperLogLog,
     /// The arena's limit is reached; more shards or a larger arena is the cure.
     OutOfMemory,
     /// The value would be longer than a value may be ([`VALUE_LEN_MAX`]).
@@ -32,6 +36,8 @@ impl fmt::Display for OpError {
             OpError::NotInteger => "the value is not an integer",
             OpError::Overflow => "the result is out of range",
             OpError::NotANumber => "the score would be no number",
+            OpError::NotHyperLogLog => "the string is no HyperLogLog",
+            OpError::CorruptHyperLogLog => "the HyperLogLog is corrupt",
             OpError::OutOfMemory => "the arena's limit is reached",
             OpError::TooLarge => "the value would be too long",
         })

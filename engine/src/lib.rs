@@ -39,6 +39,7 @@ mod error;
 mod expire;
 mod hash;
 mod heap;
+mod hyperloglog;
 mod key;
 mod keyspace;
 mod large;

@@ -55,6 +55,13 @@ impl Partition {
                     self.apply_string(db, effect)?;
                 }
             }
+            Effect::HyperLogLogRaise { db, .. }
+            | Effect::HyperLogLogCount { db, .. }
+            | Effect::HyperLogLogRewrite { db, .. } => {
+                if let Some(db) = self.known(db) {
+                    self.apply_hyperloglog(db, effect)?;
+                }
+            }
             Effect::Expire { db, key, at_ms } => {
                 if let Some(db) = self.known(db) {
                     self.expire_at(db, &self.key(key), at_ms)?;

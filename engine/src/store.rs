@@ -217,7 +217,7 @@ impl Partition {
         &mut self.heap.slabs.block_mut(block)[range]
     }
 
-    /// Makes a string raw bytes of a length not below its own, new ones zero, creating the key.
+    /// Makes a string raw bytes of this length, new ones zero, creating the key.
     pub(crate) fn reshape(
         &mut self,
         db: usize,

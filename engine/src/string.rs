@@ -338,7 +338,7 @@ impl Partition {
     }
 
     #[inline]
-    fn expire_of(&self, entry: Entry) -> Option<u64> {
+    pub(crate) fn expire_of(&self, entry: Entry) -> Option<u64> {
         let block = self.heap.slabs.block(entry.block);
         if has_expire(block) { View::of(block).expire_at() } else { None }
     }

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod hash;
+mod hyperloglog;
 mod keyspace;
 mod list;
 mod model;

@@ -66,6 +66,9 @@ fn each_event<'a>(effect: &Effect<'a>, mut f: impl FnMut(Event<'a>)) {
         Effect::SetBit { db, key, .. } | Effect::BitField { db, key, .. } => {
             f((b'$', "setbit", db, key));
         }
+        Effect::HyperLogLogRaise { db, key, .. }
+        | Effect::HyperLogLogRewrite { db, key, added: true, .. } => f((b'$', "pfadd", db, key)),
+        Effect::HyperLogLogCount { .. } | Effect::HyperLogLogRewrite { .. } => {}
         Effect::Expire { db, key, .. } => f((b'g', "expire", db, key)),
         Effect::Persist { db, key } => f((b'g', "persist", db, key)),
         Effect::Delete { db, key, cause } => match cause {

@@ -16,6 +16,7 @@ use super::{Change, DeleteCause, Effect, Event, Origin, PlacedForm, Strings};
 use crate::block::Form;
 use crate::collection;
 use crate::error::Corrupt;
+use encodings::hyperloglog::{self, Register};
 
 const SET: u8 = 1;
 const INCR_BY: u8 = 2;
@@ -37,6 +38,9 @@ const PLACE: u8 = 17;
 const CREATED: u8 = 18;
 const MISSED: u8 = 19;
 const CHANGE: u8 = 20;
+const HYPERLOGLOG_RAISE: u8 = 21;
+const HYPERLOGLOG_COUNT: u8 = 22;
+const HYPERLOGLOG_REWRITE: u8 = 23;
 
 pub(super) struct Writer<'w>(pub(super) &'w mut Vec<u8>);
 
@@ -103,6 +107,16 @@ pub(super) fn encode(effect: &Effect<'_>, log: &mut Vec<u8>) {
         }
         Effect::BitField { db, key, offset, bytes } => {
             writer.kind(BIT_FIELD).db(db).bytes(key).number(offset).bytes(bytes)
+        }
+        Effect::HyperLogLogRaise { db, key, registers, sparse_len_max } => {
+            let writer = writer.kind(HYPERLOGLOG_RAISE).db(db).bytes(key);
+            writer.bytes(registers).number(sparse_len_max)
+        }
+        Effect::HyperLogLogCount { db, key, count } => {
+            writer.kind(HYPERLOGLOG_COUNT).db(db).bytes(key).number(count)
+        }
+        Effect::HyperLogLogRewrite { db, key, value, added } => {
+            writer.kind(HYPERLOGLOG_REWRITE).db(db).bytes(key).bytes(value).flag(added)
         }
         Effect::Expire { db, key, at_ms } => writer.kind(EXPIRE).db(db).bytes(key).number(at_ms),
         Effect::Persist { db, key } => writer.kind(PERSIST).db(db).bytes(key),
@@ -247,6 +261,21 @@ pub(super) fn decode(log: &[u8]) -> Result<(Effect<'_>, &[u8]), Corrupt> {
             let (db, key) = (r.db()?, r.bytes()?);
             Effect::BitField { db, key, offset: r.number()?, bytes: r.bytes()? }
         }
+        HYPERLOGLOG_RAISE => {
+            let (db, key, registers) = (r.db()?, r.bytes()?, r.bytes()?);
+            if registers.len() % Register::LEN != 0 {
+                return Err(Corrupt);
+            }
+            Effect::HyperLogLogRaise { db, key, registers, sparse_len_max: r.number()? }
+        }
+        HYPERLOGLOG_COUNT => {
+            Effect::HyperLogLogCount { db: r.db()?, key: r.bytes()?, count: r.number()? }
+        }
+        HYPERLOGLOG_REWRITE => {
+            let (db, key, value) = (r.db()?, r.bytes()?, r.bytes()?);
+            hyperloglog::encoding(value).ok_or(Corrupt)?;
+            Effect::HyperLogLogRewrite { db, key, value, added: r.flag()? }
+        }
         EXPIRE => Effect::Expire { db: r.db()?, key: r.bytes()?, at_ms: r.number()? },
         PERSIST => Effect::Persist { db: r.db()?, key: r.bytes()? },
         DELETE => Effect::Delete { db: r.db()?, key: r.bytes()?, cause: r.cause()? },
@@ -324,6 +353,14 @@ mod tests {
             Effect::SetRange { db: 2, key, offset: 1 << 40, bytes },
             Effect::SetBit { db: 2, key, offset: 7, on: true },
             Effect::BitField { db: 2, key, offset: 7, bytes },
+            Effect::HyperLogLogRaise {
+                db: 2,
+                key,
+                registers: &[1, 2, 3, 255, 63, 51],
+                sparse_len_max: 3000,
+            },
+            Effect::HyperLogLogCount { db: 2, key, count: 1 << 62 },
+            Effect::HyperLogLogRewrite { db: 2, key, value: &hyperloglog::EMPTY, added: true },
             Effect::Expire { db: 3, key, at_ms: 1_764_550_000_000 },
             Effect::Persist { db: 3, key },
             Effect::Delete { db: 4, key, cause: DeleteCause::Evicted },

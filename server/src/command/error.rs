@@ -65,6 +65,10 @@ impl From<OpError> for CommandError {
             OpError::NotInteger => NOT_AN_INTEGER,
             OpError::Overflow => Self::new("ERR increment or decrement would overflow"),
             OpError::NotANumber => Self::new("ERR resulting score is not a number (NaN)"),
+            OpError::NotHyperLogLog => {
+                Self::new("WRONGTYPE Key is not a valid HyperLogLog string value.")
+            }
+            OpError::CorruptHyperLogLog => Self::new("INVALIDOBJ Corrupted HLL object detected"),
             OpError::TooLarge => STRING_TOO_LONG,
             OpError::OutOfMemory => Self::new(
                 "OOM the shard's arena is full; more shards, or a larger arena-limit, give room",

@@ -116,6 +116,8 @@ pub mod acl {
     pub const STRING: u32 = 1 << 7;
     /// Bitmaps.
     pub const BITMAP: u32 = 1 << 8;
+    /// HyperLogLogs.
+    pub const HYPERLOGLOG: u32 = 1 << 9;
     /// Streams.
     pub const STREAM: u32 = 1 << 11;
     /// Publishing and subscribing; derived.
@@ -593,8 +595,7 @@ impl Command {
     pub fn key_range(&self) -> (i32, i32, i32) {
         let last_of =
             |spec: &KeySpec| if spec.last < 0 { spec.last } else { spec.first + spec.last };
-        let mut groups =
-            self.keys.iter().filter(|spec| !spec.counted && spec.keyword.is_none());
+        let mut groups = self.keys.iter().filter(|spec| !spec.counted && spec.keyword.is_none());
         let Some(first) = groups.next() else { return (0, 0, 0) };
         match groups.next_back() {
             None => (first.first, last_of(first), first.step),

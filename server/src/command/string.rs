@@ -181,6 +181,18 @@ pub(super) fn answer_string(reply: &mut Reply, value: Option<StringValue<'_>>) {
     }
 }
 
+/// The bytes of a string value; an integer's digits go to `digits`.
+pub(super) fn bytes_of<'a>(
+    value: Option<StringValue<'a>>,
+    digits: &'a mut itoa::Buffer,
+) -> &'a [u8] {
+    match value {
+        None => b"",
+        Some(StringValue::Bytes(bytes)) => bytes,
+        Some(StringValue::Int(value)) => digits.format(value).as_bytes(),
+    }
+}
+
 fn get(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let key = ctx.key(1);
     answer_string(ctx.reply, ctx.keyspace.get(ctx.client.db, &key)?);

@@ -6,15 +6,16 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
 use super::{
-    bitmap, cluster, connection, fill, hash, keys, list, pubsub, server, set, sorted_set, stream,
-    string,
-    transaction,
+    bitmap, cluster, connection, fill, hash, hyperloglog, keys, lcs, list, pubsub, server, set,
+    sorted_set, stream, string, transaction,
 };
 
 /// The families, in the order in which COMMAND lists them.
 const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
+    lcs::COMMANDS,
     bitmap::COMMANDS,
+    hyperloglog::COMMANDS,
     list::COMMANDS,
     set::COMMANDS,
     set::times::COMMANDS,

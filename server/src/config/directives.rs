@@ -117,6 +117,7 @@ pub const ACTED_ON: &[&str] = &[
     "enable-protected-configs",
     "hash-max-listpack-entries",
     "hash-max-listpack-value",
+    "hll-sparse-max-bytes",
     "huge-pages",
     "hz",
     "latency-tracking",

@@ -187,6 +187,7 @@ impl Config {
             zset_max_listpack_value: size("zset-max-listpack-value"),
             stream_node_max_bytes: size("stream-node-max-bytes"),
             stream_node_max_entries: size("stream-node-max-entries"),
+            hll_sparse_max_bytes: size("hll-sparse-max-bytes"),
         }
     }
 

@@ -7,11 +7,12 @@ mod field;
 mod range;
 
 use encodings::bitmap::Operation;
-use engine::{Changed, DeleteCause, StringValue};
+use engine::{Changed, DeleteCause};
 
 use super::dispatch::{CommandCtx, CommandResult};
 use super::error::{CommandError, SYNTAX};
 use super::spec::{Command, Group, Handler, KeySpec, acl, flag, key_flag as key};
+use super::string::bytes_of;
 
 const READ: &[KeySpec] = &[KeySpec::one(1, key::RO | key::ACCESS)];
 const CHANGE: &[KeySpec] = &[KeySpec::one(1, key::RW | key::ACCESS | key::UPDATE)];
@@ -103,15 +104,6 @@ fn bit_offset(
         .filter(|offset| *offset >= 0 && offset >> 3 < string_len_max)
         .map(|offset| offset as u64)
         .ok_or(BIT_OFFSET)
-}
-
-/// The bytes of a string value; an integer's digits go to `digits`.
-fn bytes_of<'a>(value: Option<StringValue<'a>>, digits: &'a mut itoa::Buffer) -> &'a [u8] {
-    match value {
-        None => b"",
-        Some(StringValue::Bytes(bytes)) => bytes,
-        Some(StringValue::Int(value)) => digits.format(value).as_bytes(),
-    }
 }
 
 fn setbit(ctx: &mut CommandCtx<'_>) -> CommandResult {
