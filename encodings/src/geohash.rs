@@ -175,7 +175,9 @@ impl Cell {
             match by {
                 0 => bits,
                 1.. => bits.wrapping_add((others >> shift).wrapping_add(1)) & ones,
-                _ => (bits | others >> shift).wrapping_sub((others >> shift).wrapping_add(1)) & ones,
+                _ => {
+                    (bits | others >> shift).wrapping_sub((others >> shift).wrapping_add(1)) & ones
+                }
             }
         };
         let longitude = moved(self.bits & ODD, ODD, EVEN, east);

@@ -56,7 +56,10 @@ fn the_ranges_hold_all_that_is_within() {
             let Some(point) = Point::new(longitude, latitude) else { continue };
             let position = point.encode();
             if search.distance_within(Point::decode(position)).is_some() {
-                assert!(ranges.iter().any(|range| range.contains(&position)), "{search:?} {point:?}");
+                assert!(
+                    ranges.iter().any(|range| range.contains(&position)),
+                    "{search:?} {point:?}"
+                );
             }
         }
     }
