@@ -212,11 +212,10 @@ impl Share {
     pub fn update_listening(&mut self) {
         let is_awaited =
             !self.watchers.is_empty() || !self.leases.is_empty() || !self.tracked.is_empty();
-        let is_awaited =
-            is_awaited
-                || !self.list_waiters.is_empty()
-                || !self.sorted_set_waiters.is_empty()
-                || !self.stream_waiters.is_empty();
+        let is_awaited = is_awaited
+            || !self.list_waiters.is_empty()
+            || !self.sorted_set_waiters.is_empty()
+            || !self.stream_waiters.is_empty();
         self.partition.listen(self.is_notified || is_awaited);
     }
 }
