@@ -121,6 +121,22 @@ impl<'a> List<'a> {
         }
     }
 
+    /// Nodes that it is kept in.
+    pub fn nodes(&self) -> usize {
+        match self.body {
+            Body::Packed(..) => 1,
+            Body::Chain(chain) => chain.nodes_len(),
+        }
+    }
+
+    /// Bytes of its packed elements.
+    pub fn bytes(&self) -> usize {
+        match self.body {
+            Body::Packed(packed, _) => packed.bytes().len(),
+            Body::Chain(chain) => chain.bytes(),
+        }
+    }
+
     /// True without any; no value stays so.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
