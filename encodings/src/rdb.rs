@@ -20,7 +20,7 @@ mod stream;
 mod value;
 
 pub use stream::{Consumer, Group, Pending, Stream, StreamNode, read_stream, write_stream};
-pub use value::{Field, Value, read_value};
+pub use value::{Field, Refused, Value, read_value};
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
@@ -226,7 +226,7 @@ pub fn open_payload(payload: &[u8], checked: bool) -> Result<(&[u8], Dialect), C
 /// may be left over.
 pub fn read_string_payload(payload: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let (body, dialect) = open_payload(payload, true)?;
-    match read_value(body, dialect)? {
+    match read_value(body, dialect).map_err(|_| Corrupt)? {
         Value::String(string) => Ok(string),
         _ => Err(Corrupt),
     }

@@ -71,7 +71,7 @@ pub use error::{Corrupt, OpError, OutOfMemory, VALUE_LEN_MAX};
 pub use hash::Pair;
 pub use key::{HASH_SLOTS, Key, KeyHasher, hash_slot};
 pub use keyspace::Transfer;
-pub use list::{List, ListIter, ListIterBack};
+pub use list::{List, ListDraft, ListIter, ListIterBack};
 pub use maintain::MaintainReport;
 pub use members::{Member, Members, Value};
 pub use memory::Memory;

@@ -15,7 +15,7 @@
 //! consumer. Nodes without an entry that is there, which Redis can leave behind, are passed over.
 
 use super::value::are_unique;
-use super::{TYPE_STREAM, TYPE_STREAM_2, TYPE_STREAM_3, read_len, read_string, take};
+use super::{Refused, TYPE_STREAM, TYPE_STREAM_2, TYPE_STREAM_3, read_len, read_string, take};
 use super::{write_len, write_string};
 use crate::Corrupt;
 use crate::stream::{Counts, ID_BYTES, Node, StreamId, from_redis, to_redis};
@@ -154,7 +154,7 @@ fn write_group(out: &mut Vec<u8>, group: &Group) {
 ///
 /// # Errors
 /// The bytes are no such stream.
-pub fn read_stream(value_type: u8, input: &mut &[u8]) -> Result<Stream, Corrupt> {
+pub fn read_stream(value_type: u8, input: &mut &[u8]) -> Result<Stream, Refused> {
     debug_assert!([TYPE_STREAM, TYPE_STREAM_2, TYPE_STREAM_3].contains(&value_type));
     let mut stream = Stream { nodes: read_nodes(input)?, ..Stream::default() };
     let len = read_len(input)?;
@@ -171,14 +171,14 @@ pub fn read_stream(value_type: u8, input: &mut &[u8]) -> Result<Stream, Corrupt>
         .last()
         .and_then(|node| Some(Node::new(node.id, &node.bytes).entries().last()?.id));
     if len != stream.len() as u64 || last.is_some_and(|last| last > stream.last_id) {
-        return Err(Corrupt);
+        return Err(Refused::Corrupt);
     }
     for _ in 0..read_len(input)? {
         let group = read_group(value_type, input, &stream)?;
         stream.groups.push(group);
     }
     let is_sound = are_unique(stream.groups.iter().map(|group| &group.name));
-    if is_sound { Ok(stream) } else { Err(Corrupt) }
+    if is_sound { Ok(stream) } else { Err(Refused::Corrupt) }
 }
 
 fn read_nodes(input: &mut &[u8]) -> Result<Vec<StreamNode>, Corrupt> {
@@ -215,7 +215,7 @@ fn read_ms(input: &mut &[u8]) -> Result<Option<u64>, Corrupt> {
     Ok(u64::try_from(ms).ok())
 }
 
-fn read_group(value_type: u8, input: &mut &[u8], stream: &Stream) -> Result<Group, Corrupt> {
+fn read_group(value_type: u8, input: &mut &[u8], stream: &Stream) -> Result<Group, Refused> {
     let mut group =
         Group { name: read_string(input)?, last_id: read_id(input)?, ..Group::default() };
     group.entries_read = if value_type == TYPE_STREAM {
@@ -226,7 +226,7 @@ fn read_group(value_type: u8, input: &mut &[u8], stream: &Stream) -> Result<Grou
     for _ in 0..read_len(input)? {
         let id = read_raw_id(input)?;
         if group.pending.last().is_some_and(|last| id <= last.id) {
-            return Err(Corrupt);
+            return Err(Refused::Corrupt);
         }
         let delivered_ms = read_ms(input)?.unwrap_or(0);
         let deliveries = read_len(input)?;
@@ -236,9 +236,10 @@ fn read_group(value_type: u8, input: &mut &[u8], stream: &Stream) -> Result<Grou
         read_consumer(value_type, input, &mut group)?;
     }
     let is_owned = |pending: &Pending| pending.consumer != usize::MAX;
-    let is_sound = group.pending.iter().all(is_owned)
-        && are_unique(group.consumers.iter().map(|consumer| &consumer.name));
-    if is_sound { Ok(group) } else { Err(Corrupt) }
+    if !are_unique(group.consumers.iter().map(|consumer| &consumer.name)) {
+        return Err(Refused::DuplicateConsumer);
+    }
+    if group.pending.iter().all(is_owned) { Ok(group) } else { Err(Refused::Corrupt) }
 }
 
 fn read_consumer(value_type: u8, input: &mut &[u8], group: &mut Group) -> Result<(), Corrupt> {
@@ -335,7 +336,7 @@ mod tests {
         let mut bytes = Vec::new();
         write_stream(&mut bytes, &sample(), false);
         for end in 0..bytes.len() {
-            assert_eq!(read_stream(TYPE_STREAM_3, &mut &bytes[..end]), Err(Corrupt));
+            assert!(read_stream(TYPE_STREAM_3, &mut &bytes[..end]).is_err());
         }
         for at in 0..bytes.len() {
             for value in [0, 1, 0x7f, 0x80, 0x81, 0xff] {
@@ -355,7 +356,7 @@ mod tests {
             change(&mut stream);
             let mut bytes = Vec::new();
             write_stream(&mut bytes, &stream, false);
-            assert_eq!(read_stream(TYPE_STREAM_3, &mut &bytes[..]), Err(Corrupt));
+            assert!(read_stream(TYPE_STREAM_3, &mut &bytes[..]).is_err());
         };
         check(|stream| stream.last_id = StreamId::new(7, 0));
         check(|stream| stream.groups[1].name = stream.groups[0].name.clone());

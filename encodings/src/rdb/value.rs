@@ -21,6 +21,23 @@ pub type Field = (Vec<u8>, Vec<u8>, Option<u64>);
 /// The latest time of a field.
 const TIME_MAX_MS: u64 = (1 << 48) - 2;
 
+/// Why bytes are no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// They do not follow their format.
+    Corrupt,
+    /// A member or field is there twice.
+    DuplicateElement,
+    /// A consumer of a group is there twice.
+    DuplicateConsumer,
+}
+
+impl From<Corrupt> for Refused {
+    fn from(_: Corrupt) -> Self {
+        Self::Corrupt
+    }
+}
+
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -43,7 +60,7 @@ pub enum Value {
 ///
 /// # Errors
 /// The bytes are no value of a known type.
-pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Corrupt> {
+pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Refused> {
     let (&value_type, mut input) = body.split_first().ok_or(Corrupt)?;
     let input = &mut input;
     let value = match value_type {
@@ -76,30 +93,33 @@ pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Corrupt> {
             }
             let fields = timed_fields(&read_listpack(input)?)?;
             if !fields.is_sorted_by_key(|(.., time)| time.unwrap_or(u64::MAX)) {
-                return Err(Corrupt);
+                return Err(Refused::Corrupt);
             }
             Value::Hash(fields)
         }
         TYPE_STREAM | TYPE_STREAM_2 | TYPE_STREAM_3 => {
             Value::Stream(read_stream(value_type, input)?)
         }
-        _ => return Err(Corrupt),
+        _ => return Err(Refused::Corrupt),
     };
-    let sound = match &value {
-        Value::String(_) | Value::Stream(_) => true,
-        Value::List(elements) => !elements.is_empty(),
-        Value::Set(members) => !members.is_empty() && are_unique(members.iter()),
+    let (is_sound, is_unique) = match &value {
+        Value::String(_) | Value::Stream(_) => (true, true),
+        Value::List(elements) => (!elements.is_empty(), true),
+        Value::Set(members) => (!members.is_empty(), are_unique(members.iter())),
         Value::Hash(fields) => {
             let in_range = |time: Option<u64>| time.is_none_or(|time| time <= TIME_MAX_MS);
-            !fields.is_empty()
-                && are_unique(fields.iter().map(|(field, ..)| field))
-                && fields.iter().all(|(.., time)| in_range(*time))
+            let is_sound = !fields.is_empty() && fields.iter().all(|(.., time)| in_range(*time));
+            (is_sound, are_unique(fields.iter().map(|(field, ..)| field)))
         }
         Value::SortedSet(members) => {
-            !members.is_empty() && are_unique(members.iter().map(|(_, member)| member))
+            (!members.is_empty(), are_unique(members.iter().map(|(_, member)| member)))
         }
     };
-    if sound && input.is_empty() { Ok(value) } else { Err(Corrupt) }
+    match (is_sound && input.is_empty(), is_unique) {
+        (true, true) => Ok(value),
+        (true, false) => Err(Refused::DuplicateElement),
+        (false, _) => Err(Refused::Corrupt),
+    }
 }
 
 pub(super) fn are_unique<'a>(mut names: impl Iterator<Item = &'a Vec<u8>>) -> bool {
@@ -282,7 +302,7 @@ mod tests {
     use crate::listpack::{Element, to_redis};
     use crate::rdb::{write_len, write_string};
 
-    fn read(body: &[u8]) -> Result<Value, Corrupt> {
+    fn read(body: &[u8]) -> Result<Value, Refused> {
         read_value(body, Dialect::Redis)
     }
 
@@ -316,11 +336,12 @@ mod tests {
 
     #[test]
     fn what_redis_refuses_is_refused() {
-        let check = |body: &[u8]| assert_eq!(read(body), Err(Corrupt), "{body:?}");
+        let check = |body: &[u8]| assert!(read(body).is_err(), "{body:?}");
         check(b"");
         check(&[99, 0]);
         check(&strings(TYPE_LIST, 0, &[]));
-        check(&strings(TYPE_SET, 2, &[b"a", b"a"]));
+        let twice = strings(TYPE_SET, 2, &[b"a", b"a"]);
+        assert_eq!(read(&twice), Err(Refused::DuplicateElement));
         check(&strings(TYPE_SET, 3, &[b"a", b"b"]));
         check(&strings(TYPE_SET, 1, &[b"a", b"b"]));
         check(&strings(TYPE_HASH, 2, &[b"a", b"1", b"a", b"2"]));

@@ -89,6 +89,11 @@ impl Chain {
         self.len
     }
 
+    /// How many nodes.
+    pub(crate) fn nodes_len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Bytes of all elements, with their back lengths.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

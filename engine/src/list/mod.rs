@@ -23,8 +23,8 @@ use smallvec::SmallVec;
 use self::chain::without;
 use crate::big::Big;
 use crate::block::{Encoding, Form, ValueType};
-use crate::collection::Limits;
-use crate::effect::{Change, End, Event, Strings};
+use crate::collection::{Limits, Placed};
+use crate::effect::{Change, DeleteCause, End, Event, Origin, Strings};
 use crate::error::{OpError, OutOfMemory};
 use crate::heap::{Heap, Outside};
 use crate::key::Key;
@@ -77,6 +77,17 @@ fn count_of(value: &[u8]) -> usize {
     u16::from_le_bytes([value[0], value[1]]) as usize
 }
 
+/// Elements of a list that a command makes.
+#[derive(Debug, Default)]
+pub struct ListDraft(Vec<u8>);
+
+impl ListDraft {
+    /// Adds an element at the tail.
+    pub fn push(&mut self, element: &[u8]) {
+        listpack::push::<false>(&mut self.0, Element::parse(element));
+    }
+}
+
 /// A list, to be read.
 #[derive(Clone, Copy)]
 pub struct List<'a> {
@@ -107,6 +118,22 @@ impl<'a> List<'a> {
         match self.body {
             Body::Packed(_, count) => count,
             Body::Chain(chain) => chain.len(),
+        }
+    }
+
+    /// Nodes that it is kept in.
+    pub fn nodes(&self) -> usize {
+        match self.body {
+            Body::Packed(..) => 1,
+            Body::Chain(chain) => chain.nodes_len(),
+        }
+    }
+
+    /// Bytes of its packed elements.
+    pub fn bytes(&self) -> usize {
+        match self.body {
+            Body::Packed(packed, _) => packed.bytes().len(),
+            Body::Chain(chain) => chain.bytes(),
         }
     }
 
@@ -545,6 +572,27 @@ impl Partition {
         let change = Change::ListPush { end, elements: Strings::new(&strings) };
         self.report_change(db, key, event, change, count);
         Ok(len)
+    }
+
+    /// Stores elements that a command found over whatever the key holds, without a time; without any
+    /// the key goes.
+    ///
+    /// # Errors
+    /// [`OpError::OutOfMemory`]; nothing changed.
+    pub fn list_store(
+        &mut self,
+        db: usize,
+        key: &Key<'_>,
+        elements: &ListDraft,
+        event: Event,
+    ) -> Result<(), OpError> {
+        if elements.0.is_empty() {
+            self.delete(db, key, DeleteCause::Command);
+            return Ok(());
+        }
+        let form = Form::new(ValueType::List, Encoding::Bytes);
+        let placed = Placed { form, value: &elements.0, expire_at: None };
+        self.place_value(db, key, placed, Origin::Command(event))
     }
 
     /// Takes up to `count` elements from an end, and the key with the last one; the caller has read

@@ -107,7 +107,8 @@ impl Body {
 
 fn read(packed: &[u8]) -> Result<rdb::Stream, encodings::Corrupt> {
     let mut rest = packed;
-    let stream = rdb::read_stream(rdb::TYPE_STREAM_3, &mut rest)?;
+    let stream = rdb::read_stream(rdb::TYPE_STREAM_3, &mut rest);
+    let stream = stream.map_err(|_| encodings::Corrupt)?;
     if rest.is_empty() { Ok(stream) } else { Err(encodings::Corrupt) }
 }
 

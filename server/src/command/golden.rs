@@ -36,7 +36,7 @@ fn keys(command: &Command) -> String {
         let flags = flags.join(",");
         if let Some(keyword) = spec.keyword {
             let limit = match keyword.reach {
-                Reach::NextUntold => return format!("{flags}@unknown/unknown"),
+                Reach::NextUntold | Reach::Computed => return format!("{flags}@unknown/unknown"),
                 Reach::Half => 2,
                 Reach::Next => 0,
             };

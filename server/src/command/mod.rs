@@ -22,6 +22,7 @@ pub mod pubsub;
 mod sample;
 pub mod server;
 pub mod set;
+pub mod sort;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;

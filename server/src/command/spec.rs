@@ -306,6 +306,8 @@ pub enum Reach {
     Next,
     /// The same, but clients are told that they cannot know.
     NextUntold,
+    /// None: the keys are made from values, so that only the handler knows them.
+    Computed,
 }
 
 impl Keyword {
@@ -314,6 +316,7 @@ impl Keyword {
         match self.reach {
             Reach::Half => self.half(args),
             Reach::Next | Reach::NextUntold => self.next(args, first as usize),
+            Reach::Computed => 0..0,
         }
     }
 
@@ -395,6 +398,17 @@ impl KeySpec {
             Reach::Half => Self { keyword: Some(keyword), ..Self::all(first, 1, flags) },
             _ => Self { keyword: Some(keyword), ..Self::one(first, flags) },
         }
+    }
+
+    /// Keys that the handler makes from values.
+    pub const fn computed(flags: u16) -> Self {
+        Self::behind(Keyword { word: "", options: &[], reach: Reach::Computed }, 1, flags)
+    }
+
+    /// Whether clients are told that they cannot know the keys.
+    pub fn is_untold(&self) -> bool {
+        let untold = [Reach::NextUntold, Reach::Computed];
+        self.keyword.is_some_and(|keyword| untold.contains(&keyword.reach))
     }
 
     /// Indexes of the keys in a request; none where their number makes no sense.

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 use super::spec::Command;
 use super::{
     bitmap, cluster, connection, fill, hash, hyperloglog, keys, lcs, list, pubsub, server, set,
-    sorted_set, stream, string, transaction,
+    sort, sorted_set, stream, string, transaction,
 };
 
 /// The families, in the order in which COMMAND lists them.
@@ -24,6 +24,7 @@ const FAMILIES: &[&[Command]] = &[
     hash::COMMANDS,
     stream::COMMANDS,
     keys::COMMANDS,
+    sort::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
     transaction::COMMANDS,
@@ -259,7 +260,8 @@ mod tests {
             assert_eq!(entry.name, entry.name.to_lowercase());
             for spec in command.keys {
                 // Names at the end may be left out.
-                let is_there = spec.first < command.arity.abs() || spec.last < 0;
+                let is_there =
+                    spec.first < command.arity.abs() || spec.last < 0 || spec.keyword.is_some();
                 assert!(spec.first >= 1 && is_there, "{}", entry.name);
             }
             assert!(!command.summary.is_empty(), "{}", entry.name);

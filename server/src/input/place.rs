@@ -80,7 +80,8 @@ impl Keyspace {
         let shards = self.shards();
         // A command on no key of its own means the keys of this port where ports have their own.
         let means_own = self.own_only
-            && (command.is(flag::ALL_SHARDS) || command.place.is_some() && !command.is(flag::HOME));
+            && (command.is(flag::ALL_SHARDS)
+                || command.place.is_some() && command.keys.is_empty() && !command.is(flag::HOME));
         if means_own || command.is(flag::OWN_SHARE) {
             return Needs::One(self.own_shard());
         }

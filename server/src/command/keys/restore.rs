@@ -1,7 +1,7 @@
 //! RESTORE.
 
 use encodings::integer::parse_i64;
-use encodings::rdb;
+use encodings::rdb::{self, Refused};
 use engine::DeleteCause;
 
 use crate::command::args::Args;
@@ -58,9 +58,8 @@ pub(super) fn restore(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let (body, dialect) =
         rdb::open_payload(ctx.args.get(3), ctx.shard.process.checks_payloads())
             .map_err(|_| CommandError::new("ERR DUMP payload version or checksum are wrong"))?;
-    let value = rdb::read_value(body, dialect).map_err(|_| {
-        let form = rdb::type_name(body.first().copied().unwrap_or_default());
-        crate::notice!("RESTORE refused a payload: {form} integrity check failed");
+    let value = rdb::read_value(body, dialect).map_err(|refused| {
+        log_refusal(refused, body);
         CommandError::new("ERR Bad data format")
     })?;
     let now_ms = ctx.keyspace.now_ms();
@@ -75,4 +74,15 @@ pub(super) fn restore(ctx: &mut CommandCtx<'_>) -> CommandResult {
     }
     ctx.reply.ok();
     Ok(())
+}
+
+/// Logs why a payload was refused, in words that those who watch a Redis look for.
+fn log_refusal(refused: Refused, body: &[u8]) {
+    let form = rdb::type_name(body.first().copied().unwrap_or_default());
+    let reason = match refused {
+        Refused::Corrupt => format!("{form} integrity check failed"),
+        Refused::DuplicateElement => format!("{form} with dup elements, integrity check failed"),
+        Refused::DuplicateConsumer => "Duplicate stream consumer detected".to_owned(),
+    };
+    crate::notice!("RESTORE refused a payload: {reason}");
 }

@@ -101,7 +101,7 @@ fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
     reply.bulk(b"flags");
     statuses(reply, bit_names(spec.flags.into(), KEY_FLAG_NAMES));
     reply.bulk(b"begin_search");
-    if spec.keyword.is_some_and(|keyword| keyword.reach == Reach::NextUntold) {
+    if spec.is_untold() {
         describe_unknown(reply);
         reply.bulk(b"find_keys");
         return describe_unknown(reply);

@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
-use engine::{Partition, SetCondition, SetOptions};
+use engine::{Partition, SetCondition, SetOptions, StringValue, Value, ValueType};
 
 use super::digest;
 use crate::command::dispatch::{CommandCtx, CommandResult, subcommand_syntax};
 use crate::command::error::{CommandError, NO_SUCH_KEY, NOT_AN_INTEGER};
 use crate::command::keys::serialize::serialize;
+use crate::config::parse_memory;
 use crate::resp::Protocol;
 
 const NOT_ALLOWED: CommandError = CommandError::new(
@@ -34,6 +35,10 @@ const HELP: &[&str] = &[
     "    Answer an error of this text.",
     "HTSTATS <dbid> [full]",
     "    Show figures of a database's index.",
+    "HTSTATS-KEY <key> [full]",
+    "    Show figures of a value that is kept as a table.",
+    "LISTPACK <key>",
+    "    Write the first elements of a packed value to the log.",
     "LOG <message>",
     "    Write to the log.",
     "OBJECT <key>",
@@ -45,6 +50,8 @@ const HELP: &[&str] = &[
     "PROTOCOL <type>",
     "    Answer a value of a type: string, integer, double, bignum, null, array, set, map,",
     "    attrib, push, verbatim, true, false.",
+    "QUICKLIST <key> [<0|1>]",
+    "    Write figures of a list that is kept in nodes, and its first elements, to the log.",
     "SEGFAULT",
     "    End the process by a signal.",
     "SET-ACTIVE-EXPIRE <0|1>",
@@ -85,6 +92,10 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
         (b"populate", 3..=5) => return populate(ctx),
         (b"protocol", 3) => return protocol(ctx),
         (b"htstats", 3 | 4) => return table_figures(ctx),
+        (b"htstats-key", 3..) => return value_table_figures(ctx),
+        (b"listpack", 3) => return log_packed(ctx),
+        (b"quicklist", 3 | 4) => return log_quicklist(ctx),
+        (b"quicklist-packed-threshold", 3) => return packed_threshold(ctx),
         (b"log", 3) => {
             crate::warning!("DEBUG LOG: {}", String::from_utf8_lossy(ctx.args.get(2)));
             ctx.reply.ok();
@@ -103,13 +114,7 @@ pub(super) fn debug(ctx: &mut CommandCtx<'_>) -> CommandResult {
             std::process::abort();
         }
         (b"change-repl-id", 2)
-        | (
-            b"dict-resizing"
-            | b"pause-cron"
-            | b"quicklist-packed-threshold"
-            | b"set-disable-deny-scripts",
-            3,
-        )
+        | (b"dict-resizing" | b"pause-cron" | b"set-disable-deny-scripts", 3)
         | (b"replybuffer", 4) => ctx.reply.ok(),
         _ => return Err(subcommand_syntax(ctx)),
     }
@@ -140,11 +145,118 @@ fn object(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let value = partition.value(db, &key).ok_or(NO_SUCH_KEY)?;
     // Without the type.
     let len = serialize(&value, compress).0.len() - 1;
+    let nodes = match value {
+        Value::List(list) if encoding == "quicklist" => {
+            // The limits are shown as the configuration has them; no node is compressed.
+            let config = &ctx.shard.config;
+            let is_compressed = u8::from(config.value("list-compress-depth") != "0");
+            format!(
+                " ql_nodes:{} ql_avg_node:{:.2} ql_listpack_max:{} ql_compressed:{is_compressed} \
+                 ql_uncompressed_size:{}",
+                list.nodes(),
+                list.len() as f64 / list.nodes() as f64,
+                config.value("list-max-listpack-size"),
+                list.bytes()
+            )
+        }
+        _ => String::new(),
+    };
     // Values move, so there is no address to be shown.
     ctx.reply.status(&format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{len} lru:{used_s} \
-         lru_seconds_idle:{idle_s}"
+         lru_seconds_idle:{idle_s}{nodes}"
     ));
+    Ok(())
+}
+
+/// Elements that are written to the log.
+const LOGGED_MAX: usize = 128;
+
+fn log_element(index: usize, element: StringValue<'_>) {
+    if index < LOGGED_MAX {
+        element.with_text(|text| crate::notice!("{{{index}}} {}", text.escape_ascii()));
+    }
+}
+
+fn log_packed(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let (key, db) = (ctx.keyspace.key(ctx.args.get(2)), ctx.client.db);
+    let partition = ctx.keyspace.of(&key);
+    let encoding = partition.encoding(db, &key).ok_or(NO_SUCH_KEY)?;
+    if !["listpack", "listpackex"].contains(&encoding) {
+        return Err(CommandError::new("ERR Not a listpack encoded object."));
+    }
+    match partition.value(db, &key) {
+        Some(Value::List(list)) => {
+            crate::notice!("DEBUG LISTPACK: {} elements", list.len());
+            let elements = list.iter_from(0).enumerate();
+            elements.for_each(|(index, element)| log_element(index, element));
+        }
+        Some(Value::Members(members)) => {
+            crate::notice!("DEBUG LISTPACK: {} members", members.len());
+            let mut index = 0;
+            members.for_each(|member| {
+                log_element(index, member.name);
+                if members.value_type() == ValueType::Hash {
+                    log_element(index, member.value);
+                }
+                index += 1;
+            });
+        }
+        _ => {}
+    }
+    ctx.reply.status("Listpack structure printed on stdout");
+    Ok(())
+}
+
+fn log_quicklist(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let (key, db) = (ctx.keyspace.key(ctx.args.get(2)), ctx.client.db);
+    let partition = ctx.keyspace.of(&key);
+    let encoding = partition.encoding(db, &key).ok_or(NO_SUCH_KEY)?;
+    let Some(Value::List(list)) = partition.value(db, &key).filter(|_| encoding == "quicklist")
+    else {
+        return Err(CommandError::new("ERR Not a quicklist encoded object."));
+    };
+    crate::notice!(
+        "DEBUG QUICKLIST: {} elements, {} bytes, {} nodes",
+        list.len(),
+        list.bytes(),
+        list.nodes()
+    );
+    let elements = list.iter_from(0).take(LOGGED_MAX).enumerate();
+    elements.for_each(|(index, element)| log_element(index, element));
+    ctx.reply.status("Quicklist structure printed on stdout");
+    Ok(())
+}
+
+/// Checks the bound from which Redis gives an element a node of its own. Here only what no block can
+/// hold has one, whatever the bound.
+fn packed_threshold(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    const BYTES_MAX: u64 = (4 << 30) - (1 << 20);
+    let text = String::from_utf8_lossy(ctx.args.get(2));
+    parse_memory(&text).filter(|bytes| *bytes <= BYTES_MAX).ok_or(CommandError::new(
+        "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
+    ))?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn value_table_figures(ctx: &mut CommandCtx<'_>) -> CommandResult {
+    let (key, db) = (ctx.keyspace.key(ctx.args.get(2)), ctx.client.db);
+    let partition = ctx.keyspace.of(&key);
+    let encoding = partition.encoding(db, &key).ok_or(NO_SUCH_KEY)?;
+    let bytes = partition.memory_usage(db, &key).unwrap_or(0);
+    let is_table = ["hashtable", "skiplist"].contains(&encoding);
+    let Some(Value::Members(members)) = partition.value(db, &key).filter(|_| is_table) else {
+        return Err(CommandError::new(
+            "ERR The value stored at the specified key is not represented using an hash table",
+        ));
+    };
+    let text = format!(
+        "Hash table 0 stats (main hash table):\n number of elements: {}\n bytes with the key: \
+         {bytes}\n",
+        members.len()
+    );
+    ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
