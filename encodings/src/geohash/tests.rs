@@ -1,3 +1,5 @@
+//! Geohashes against public figures and against what a search must find.
+
 use super::*;
 
 /// Palermo and Catania, as the documentation of GEOADD has them.

@@ -1,11 +1,10 @@
 //! Commands on several sorted sets, or sets, whose members count as having the score 1: union,
 //! intersection, difference.
 
-use std::collections::HashMap;
-
 use encodings::double;
 use encodings::integer::parse_i64;
 use engine::{Event, Key, Member, Members, Scored, ValueType};
+use indexmap::IndexMap;
 
 use super::{answer_count, answer_member};
 use crate::command::dispatch::{CommandCtx, CommandResult};
@@ -181,22 +180,17 @@ fn sources<'k>(
 }
 
 fn unite(sources: &[Source<'_>], aggregate: Aggregate) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
-    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut found: IndexMap<Vec<u8>, f64> = IndexMap::new();
     for source in sources {
         source.each(|score, member| {
             let score = number_or_zero(source.weight * score);
-            member.name.with_text(|name| {
-                if let Some(&place) = places.get(name) {
-                    found[place].0 = aggregate.apply(found[place].0, score);
-                } else {
-                    places.insert(name.to_vec(), found.len());
-                    found.push((score, name.to_vec()));
-                }
+            member.name.with_text(|name| match found.get_mut(name) {
+                Some(total) => *total = aggregate.apply(*total, score),
+                None => _ = found.insert(name.to_vec(), score),
             });
         });
     }
-    found
+    found.into_iter().map(|(name, score)| (score, name)).collect()
 }
 
 /// Calls `f` with what all inputs have, until it answers false.
