@@ -67,6 +67,15 @@ impl Point {
         Cell::of(self, STEP_MAX).bits
     }
 
+    /// The middle of the position that a score is, whatever else it may be.
+    pub fn of_score(score: f64) -> Point {
+        // As a conversion in C does on x86-64, where a number below 0 or too large wraps.
+        const HALF: f64 = (1u64 << 63) as f64;
+        let position =
+            if score < HALF { score as i64 as u64 } else { (score - HALF) as i64 as u64 ^ 1 << 63 };
+        Point::decode(position)
+    }
+
     /// The middle of a position.
     pub fn decode(position: u64) -> Point {
         let area = Cell { bits: position, step: STEP_MAX }.area();
@@ -90,16 +99,27 @@ impl Point {
 
     /// The distance of two points in meters.
     pub fn distance(self, other: Point) -> f64 {
-        let [a, b] = [self, other];
-        let v = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
-        if v == 0.0 {
-            return latitude_distance(a.latitude, b.latitude);
+        match haversine(self, radians(self.latitude).cos(), other) {
+            Some(haversine) => arc(haversine),
+            None => latitude_distance(self.latitude, other.latitude),
         }
-        let (a, b) = (radians(a.latitude), radians(b.latitude));
-        let u = ((b - a) / 2.0).sin();
-        let sum = u * u + a.cos() * b.cos() * v * v;
-        2.0 * EARTH_RADIUS_M * sum.sqrt().asin()
     }
+}
+
+/// The haversine of the angle between two points, `None` on the same meridian.
+fn haversine(a: Point, cos_latitude: f64, b: Point) -> Option<f64> {
+    let v = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
+    if v == 0.0 {
+        return None;
+    }
+    let latitude = radians(b.latitude);
+    let u = ((latitude - radians(a.latitude)) / 2.0).sin();
+    Some(u * u + cos_latitude * latitude.cos() * v * v)
+}
+
+/// The distance in meters that belongs to a haversine.
+fn arc(haversine: f64) -> f64 {
+    2.0 * EARTH_RADIUS_M * haversine.sqrt().asin()
 }
 
 fn radians(degrees: f64) -> f64 {
@@ -212,18 +232,47 @@ pub enum Shape {
 /// A search around a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
-    /// The middle.
-    pub center: Point,
-    /// What is searched around it.
-    pub shape: Shape,
+    center: Point,
+    shape: Shape,
+    cos_latitude: f64,
+    /// No point within a circle has a larger difference of latitudes, in radians.
+    angle_max: f64,
+    /// Nor a larger haversine.
+    haversine_max: f64,
 }
 
 impl Search {
+    /// A search for what a shape around a point holds.
+    pub fn new(center: Point, shape: Shape) -> Self {
+        let angle = match shape {
+            Shape::Circle { radius } => radius / EARTH_RADIUS_M,
+            Shape::Box { .. } => f64::INFINITY,
+        };
+        let is_all = angle >= std::f64::consts::PI;
+        // A little more than is exact, as these only spare the exact comparison.
+        let beyond = |value: f64| value * (1.0 + 1e-9) + 1e-18;
+        Search {
+            center,
+            shape,
+            cos_latitude: radians(center.latitude).cos(),
+            angle_max: beyond(angle),
+            haversine_max: if is_all { 1.0 } else { beyond((angle / 2.0).sin().powi(2)) },
+        }
+    }
+
     /// The distance of a point from the center, if it is within the shape.
     pub fn distance_within(&self, point: Point) -> Option<f64> {
         match self.shape {
             Shape::Circle { radius } => {
-                let distance = self.center.distance(point);
+                let angle = radians(point.latitude) - radians(self.center.latitude);
+                if angle.abs() > self.angle_max {
+                    return None;
+                }
+                let distance = match haversine(self.center, self.cos_latitude, point) {
+                    Some(haversine) if haversine > self.haversine_max => return None,
+                    Some(haversine) => arc(haversine),
+                    None => latitude_distance(self.center.latitude, point.latitude),
+                };
                 (distance <= radius).then_some(distance)
             }
             Shape::Box { width, height } => {

@@ -344,6 +344,17 @@ impl Dict {
         ranked.for_each(|block| f(self.row(heap, block)));
     }
 
+    /// Calls `f` with the members from a rank on, until it answers false.
+    pub(crate) fn each_from<'a>(
+        &self,
+        heap: &'a Heap,
+        rank: usize,
+        mut f: impl FnMut(Content<'a>) -> bool,
+    ) {
+        let mut ranked = self.order.iter(&heap.slabs, rank..usize::MAX, false);
+        ranked.all(|block| f(self.row(heap, block)));
+    }
+
     fn add_time(&mut self, heap: &Heap, hash: u64, expire_at: Option<u64>) {
         let Some(at_ms) = expire_at else { return };
         let Dict { value_type, table, times, .. } = self;

@@ -48,7 +48,7 @@ fn the_ranges_hold_all_that_is_within() {
     for _ in 0..2_000 {
         let center = Point { longitude: unit() * 340.0 - 170.0, latitude: unit() * 140.0 - 70.0 };
         let radius = 10f64.powf(unit() * 4.0 + 1.0);
-        let search = Search { center, shape: Shape::Circle { radius } };
+        let search = Search::new(center, Shape::Circle { radius });
         let ranges = search.ranges();
         for _ in 0..20 {
             // Within a few radii, so that some points are inside.

@@ -70,6 +70,24 @@ impl<'a> Members<'a> {
             Body::Integers(_) => unreachable!("{NOT_SORTED}"),
         }
     }
+
+    /// Calls `f` with the members from a rank on, until it answers false.
+    pub fn each_from(&self, rank: usize, mut f: impl FnMut(Member<'a>) -> bool) {
+        match self.body {
+            Body::Packed(rows) => {
+                let mut place = rows.offset_of(rank);
+                while place < rows.end() {
+                    let (row, next) = rows.read(place);
+                    if !f(self.member_of_row(&row)) {
+                        return;
+                    }
+                    place = next;
+                }
+            }
+            Body::Big(dict) => dict.each_from(self.heap, rank, |row| f(Member::of_cell(&row))),
+            Body::Integers(_) => unreachable!("{NOT_SORTED}"),
+        }
+    }
 }
 
 const NOT_SORTED: &str = "integers are packed so in sets only";

@@ -13,6 +13,7 @@ pub mod bitmap;
 pub mod cluster;
 pub mod connection;
 pub mod fill;
+pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
 pub mod keys;

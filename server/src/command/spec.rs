@@ -118,6 +118,8 @@ pub mod acl {
     pub const BITMAP: u32 = 1 << 8;
     /// HyperLogLogs.
     pub const HYPERLOGLOG: u32 = 1 << 9;
+    /// Places on earth.
+    pub const GEO: u32 = 1 << 10;
     /// Streams.
     pub const STREAM: u32 = 1 << 11;
     /// Publishing and subscribing; derived.

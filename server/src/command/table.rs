@@ -6,8 +6,8 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::spec::Command;
 use super::{
-    bitmap, cluster, connection, fill, hash, hyperloglog, keys, lcs, list, pubsub, server, set,
-    sort, sorted_set, stream, string, transaction,
+    bitmap, cluster, connection, fill, geo, hash, hyperloglog, keys, lcs, list, pubsub, server,
+    set, sort, sorted_set, stream, string, transaction,
 };
 
 /// The families, in the order in which COMMAND lists them.
@@ -20,6 +20,7 @@ const FAMILIES: &[&[Command]] = &[
     set::COMMANDS,
     set::times::COMMANDS,
     sorted_set::COMMANDS,
+    geo::COMMANDS,
     sorted_set::times::COMMANDS,
     hash::COMMANDS,
     stream::COMMANDS,
