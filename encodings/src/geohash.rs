@@ -71,8 +71,9 @@ impl Point {
     pub fn of_score(score: f64) -> Point {
         // As a conversion in C does on x86-64, where a number below 0 or too large wraps.
         const HALF: f64 = (1u64 << 63) as f64;
+        let signed = |number: f64| if number.abs() < HALF { number as i64 } else { i64::MIN };
         let position =
-            if score < HALF { score as i64 as u64 } else { (score - HALF) as i64 as u64 ^ 1 << 63 };
+            if score < HALF { signed(score) as u64 } else { signed(score - HALF) as u64 ^ 1 << 63 };
         Point::decode(position)
     }
 
@@ -235,55 +236,64 @@ pub struct Search {
     center: Point,
     shape: Shape,
     cos_latitude: f64,
-    /// No point within a circle has a larger difference of latitudes, in radians.
-    angle_max: f64,
-    /// Nor a larger haversine.
+    sin_latitude: f64,
+    /// What has a larger haversine is of no interest.
     haversine_max: f64,
 }
 
 impl Search {
     /// A search for what a shape around a point holds.
     pub fn new(center: Point, shape: Shape) -> Self {
-        let angle = match shape {
-            Shape::Circle { radius } => radius / EARTH_RADIUS_M,
-            Shape::Box { .. } => f64::INFINITY,
-        };
-        let is_all = angle >= std::f64::consts::PI;
-        // A little more than is exact, as these only spare the exact comparison.
-        let beyond = |value: f64| value * (1.0 + 1e-9) + 1e-18;
-        Search {
-            center,
-            shape,
-            cos_latitude: radians(center.latitude).cos(),
-            angle_max: beyond(angle),
-            haversine_max: if is_all { 1.0 } else { beyond((angle / 2.0).sin().powi(2)) },
+        let latitude = radians(center.latitude);
+        let (sin_latitude, cos_latitude) = (latitude.sin(), latitude.cos());
+        let mut search =
+            Search { center, shape, cos_latitude, sin_latitude, haversine_max: f64::INFINITY };
+        if let Shape::Circle { radius } = shape {
+            search.narrow(radius);
+        }
+        search
+    }
+
+    /// Leaves out what is farther from the center.
+    pub fn narrow(&mut self, distance: f64) {
+        let half_angle = distance / EARTH_RADIUS_M / 2.0;
+        if half_angle < std::f64::consts::FRAC_PI_2 {
+            // A little more than is exact, as this only spares the exact comparison.
+            self.haversine_max = half_angle.sin().powi(2) * (1.0 + 1e-9) + 1e-18;
         }
     }
 
-    /// The distance of a point from the center, if it is within the shape.
+    /// No more than the haversine of the angle to a point, by the first terms of the series.
+    fn haversine_min(&self, point: Point) -> f64 {
+        let sin_min = |angle: f64| (angle - angle * angle * angle / 6.0).max(0.0);
+        let up = radians(point.latitude) - radians(self.center.latitude);
+        let aside = (radians(point.longitude) - radians(self.center.longitude)).abs();
+        let turn = up.abs();
+        let toward_pole = up * self.sin_latitude >= 0.0;
+        let sine = if toward_pole { -turn } else { sin_min(turn) };
+        let cos_min =
+            self.cos_latitude * (1.0 - turn * turn / 2.0) + self.sin_latitude.abs() * sine;
+        let (u, v) = (sin_min(turn / 2.0), sin_min(aside / 2.0));
+        u * u + self.cos_latitude * cos_min.max(0.0) * v * v
+    }
+
+    /// The distance of a point from the center, if it is within the shape and of interest.
     pub fn distance_within(&self, point: Point) -> Option<f64> {
+        if self.haversine_min(point) > self.haversine_max {
+            return None;
+        }
+        let distance = || match haversine(self.center, self.cos_latitude, point) {
+            Some(haversine) => arc(haversine),
+            None => latitude_distance(self.center.latitude, point.latitude),
+        };
         match self.shape {
-            Shape::Circle { radius } => {
-                let angle = radians(point.latitude) - radians(self.center.latitude);
-                if angle.abs() > self.angle_max {
-                    return None;
-                }
-                let distance = match haversine(self.center, self.cos_latitude, point) {
-                    Some(haversine) if haversine > self.haversine_max => return None,
-                    Some(haversine) => arc(haversine),
-                    None => latitude_distance(self.center.latitude, point.latitude),
-                };
-                (distance <= radius).then_some(distance)
-            }
+            Shape::Circle { radius } => Some(distance()).filter(|distance| *distance <= radius),
             Shape::Box { width, height } => {
                 if latitude_distance(point.latitude, self.center.latitude) > height / 2.0 {
                     return None;
                 }
                 let level = Point { latitude: point.latitude, ..self.center };
-                if point.distance(level) > width / 2.0 {
-                    return None;
-                }
-                Some(self.center.distance(point))
+                (point.distance(level) <= width / 2.0).then(distance)
             }
         }
     }

@@ -39,6 +39,15 @@ fn a_position_decodes_to_itself() {
 }
 
 #[test]
+fn a_score_that_is_no_position_decodes_as_in_redis() {
+    assert_eq!(Point::of_score(f64::INFINITY), Point::decode(0));
+    assert_eq!(Point::of_score(-5.0), Point::decode(-5i64 as u64));
+    assert_eq!(Point::of_score(1e30), Point::decode(0));
+    assert_eq!(Point::of_score(-1e30), Point::decode(1 << 63));
+    assert_eq!(Point::of_score(3.7), Point::decode(3));
+}
+
+#[test]
 fn the_ranges_hold_all_that_is_within() {
     let mut seed = 7u64;
     let mut unit = || {
@@ -64,5 +73,25 @@ fn the_ranges_hold_all_that_is_within() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn what_is_left_out_early_is_too_far() {
+    let mut seed = 3u64;
+    let mut unit = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 11) as f64 / (1u64 << 53) as f64
+    };
+    for _ in 0..100_000 {
+        let reach = 10f64.powf(unit() * 8.0 - 6.0);
+        let [longitude, latitude] = [unit() * 360.0 - 180.0, unit() * 170.0 - 85.0];
+        let center = Point { longitude, latitude };
+        let longitude = (longitude + (unit() - 0.5) * reach).clamp(-180.0, 180.0);
+        let latitude = (latitude + (unit() - 0.5) * reach).clamp(-85.0, 85.0);
+        let point = Point { longitude, latitude };
+        let distance = center.distance(point);
+        let search = Search::new(center, Shape::Circle { radius: distance });
+        assert_eq!(search.distance_within(point), Some(distance), "{center:?} {point:?}");
     }
 }

@@ -349,9 +349,15 @@ impl SearchArgs {
     /// The members that are asked for, in the order that is asked for.
     fn find<'a>(&self, set: &Members<'a>) -> Vec<Found<'a>> {
         let (Some(center), Some(shape)) = (self.center, self.shape) else { return Vec::new() };
-        let search = Search::new(center, shape);
+        let mut search = Search::new(center, shape);
         let limit = if self.any { self.count } else { usize::MAX };
-        let mut found = Vec::new();
+        let compare = |order: Order| {
+            move |a: &Found<'_>, b: &Found<'_>| order.compare(a.distance, b.distance)
+        };
+        // Of the nearest ones, so many at a time that what is farther is left out soon.
+        let is_nearest = self.order == Some(Order::Nearest) && self.count > 0 && !self.any;
+        let full = if is_nearest { self.count.saturating_mul(2).max(32) } else { usize::MAX };
+        let mut found: Vec<Found<'_>> = Vec::new();
         for range in search.ranges() {
             if found.len() >= limit {
                 break;
@@ -364,18 +370,22 @@ impl SearchArgs {
                 let point = Point::of_score(member.score);
                 if let Some(distance) = search.distance_within(point) {
                     found.push(Found { member, point, distance });
+                    if found.len() == full {
+                        found.select_nth_unstable_by(self.count - 1, compare(Order::Nearest));
+                        found.truncate(self.count);
+                        search.narrow(found[self.count - 1].distance);
+                    }
                 }
                 found.len() < limit
             });
         }
         let wanted = if self.count == 0 { found.len() } else { self.count.min(found.len()) };
         if let Some(order) = self.order {
-            let compare = |a: &Found<'_>, b: &Found<'_>| order.compare(a.distance, b.distance);
             if wanted < found.len() {
-                found.select_nth_unstable_by(wanted, compare);
+                found.select_nth_unstable_by(wanted, compare(order));
                 found.truncate(wanted);
             }
-            found.sort_unstable_by(compare);
+            found.sort_unstable_by(compare(order));
         }
         found.truncate(wanted);
         found
