@@ -351,9 +351,11 @@ impl<'a, const BACK: bool> Listpack<'a, BACK> {
     fn holds(&self, offset: usize, wanted: Element<'_>) -> bool {
         let bytes = &self.bytes[offset..];
         match wanted {
-            // Short strings tell by the lead byte whether the rest is worth a look.
-            Element::Bytes(text) if text.len() < 64 => {
-                bytes[0] == STRING_6_BITS | text.len() as u8 && bytes[1..=text.len()] == *text
+            // Short strings tell by the first and the last byte whether the rest is worth a look.
+            Element::Bytes(text @ [.., last]) if text.len() < 64 => {
+                bytes[0] == STRING_6_BITS | text.len() as u8
+                    && bytes[text.len()] == *last
+                    && bytes[1..=text.len()] == *text
             }
             Element::Int(value @ 0..=127) => i64::from(bytes[0]) == value,
             _ => bytes[0] >= INT_13_BITS && self.read(offset).0 == wanted,

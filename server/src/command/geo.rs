@@ -357,6 +357,9 @@ impl SearchArgs {
         // Of the nearest ones, so many at a time that what is farther is left out soon.
         let is_nearest = self.order == Some(Order::Nearest) && self.count > 0 && !self.any;
         let full = if is_nearest { self.count.saturating_mul(2).max(32) } else { usize::MAX };
+        let mut farthest = f64::INFINITY;
+        // Members at one position come one after another.
+        let mut last: Option<(f64, Option<(Point, f64)>)> = None;
         let mut found: Vec<Found<'_>> = Vec::new();
         for range in search.ranges() {
             if found.len() >= limit {
@@ -367,13 +370,21 @@ impl SearchArgs {
                 if member.score >= end {
                     return false;
                 }
-                let point = Point::of_score(member.score);
-                if let Some(distance) = search.distance_within(point) {
+                let seen = match last {
+                    Some((score, seen)) if score == member.score => seen,
+                    _ => {
+                        let point = Point::of_score(member.score);
+                        search.distance_within(point).map(|distance| (point, distance))
+                    }
+                };
+                last = Some((member.score, seen));
+                if let Some((point, distance)) = seen.filter(|(_, distance)| *distance < farthest) {
                     found.push(Found { member, point, distance });
                     if found.len() == full {
                         found.select_nth_unstable_by(self.count - 1, compare(Order::Nearest));
                         found.truncate(self.count);
-                        search.narrow(found[self.count - 1].distance);
+                        farthest = found[self.count - 1].distance;
+                        search.narrow(farthest);
                     }
                 }
                 found.len() < limit
