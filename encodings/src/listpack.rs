@@ -352,9 +352,9 @@ impl<'a, const BACK: bool> Listpack<'a, BACK> {
         let bytes = &self.bytes[offset..];
         match wanted {
             // Short strings tell by the first and the last byte whether the rest is worth a look.
-            Element::Bytes(text @ [.., last]) if text.len() < 64 => {
+            Element::Bytes(text) if text.len() < 64 => {
                 bytes[0] == STRING_6_BITS | text.len() as u8
-                    && bytes[text.len()] == *last
+                    && text.last().is_none_or(|last| bytes[text.len()] == *last)
                     && bytes[1..=text.len()] == *text
             }
             Element::Int(value @ 0..=127) => i64::from(bytes[0]) == value,

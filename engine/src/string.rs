@@ -252,9 +252,6 @@ impl Partition {
             return Ok(bytes.len());
         };
         let len = self.heap.string_value(entry.block).len();
-        if bytes.is_empty() {
-            return Ok(len);
-        }
         let total = len.checked_add(bytes.len()).filter(|&total| total <= len_max);
         let total = total.ok_or(OpError::TooLarge)?;
         let block = self.reshape(db, key, old, total)?;

@@ -190,19 +190,15 @@ pub fn reject(
     if let Some(entry) = found {
         shard.stats.commands[usize::from(entry.id)].rejected += 1;
     }
-    let runs_queue = found.is_some_and(|entry| entry.command.is(flag::RUNS_QUEUE));
-    if runs_queue && client.multi.is_some() {
+    if found.is_some_and(|entry| entry.command.is(flag::RUNS_QUEUE)) {
         // A transaction that cannot run is over.
         client.end_transaction();
-        if *error == OUT_OF_MEMORY {
-            let before = b"EXECABORT Transaction discarded because of: ";
-            let error = CommandError::text([before.as_slice(), &error.0].concat());
-            answer_error(&error, reply, shard);
-            finish_reply(client, reply, start);
-            return;
-        }
+        let why = error.0.strip_prefix(b"ERR ").unwrap_or(&error.0);
+        let before = b"EXECABORT Transaction discarded because of: ";
+        answer_error(&CommandError::text([before, why].concat()), reply, shard);
+    } else {
+        answer_error(error, reply, shard);
     }
-    answer_error(error, reply, shard);
     finish_reply(client, reply, start);
 }
 

@@ -57,8 +57,8 @@ pub(super) fn brpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
 }
 
 pub(super) fn blmpop(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let until_ms = until_ms(ctx, ctx.args.get(1))?;
     let ManyArgs { keys_end, end, count } = ManyArgs::parse(ctx.args, 2)?;
+    let until_ms = until_ms(ctx, ctx.args.get(1))?;
     if take_from_first(ctx, 3..keys_end, end, Some(count))? {
         return Ok(());
     }
