@@ -167,12 +167,13 @@ fn pack_restored(value: &rdb::Value, limits: &Limits) -> (Form, Vec<u8>) {
             }
             (Form::new(ValueType::List, Encoding::Bytes), bytes)
         }
-        rdb::Value::Set(members) => {
+        rdb::Value::Set(members) | rdb::Value::ListpackSet(members) => {
             let integers = members.iter().map(|member| match Element::parse(member) {
                 Element::Int(value) => Some(value),
                 Element::Bytes(_) => None,
             });
-            if members.len() <= limits.set_max_intset_entries
+            if matches!(value, rdb::Value::Set(_))
+                && members.len() <= limits.set_max_intset_entries
                 && let Some(mut integers) = integers.collect::<Option<Vec<_>>>()
             {
                 integers.sort_unstable();

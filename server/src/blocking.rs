@@ -61,6 +61,9 @@ pub struct Waiter<W> {
     pub protocol: Protocol,
     /// Who takes it answers.
     pub claim: Claim,
+    /// All keys that it waits for, the one that it would rather be served from first; none if it is
+    /// only this one.
+    pub keys: Arc<[Box<[u8]>]>,
     /// What it wants of the key.
     pub want: W,
 }
@@ -475,6 +478,7 @@ mod tests {
             conn: ConnId { index, generation: 0 },
             protocol: Protocol::Resp2,
             claim: claim.clone(),
+            keys: Arc::default(),
             want: (),
         }
     }

@@ -47,6 +47,8 @@ pub enum Value {
     List(Vec<Vec<u8>>),
     /// The members of a set, at least one, each once.
     Set(Vec<Vec<u8>>),
+    /// Those of a set that was packed as a listpack, which may be integers, all of them.
+    ListpackSet(Vec<Vec<u8>>),
     /// The fields of a hash, at least one, each once.
     Hash(Vec<Field>),
     /// The members of a sorted set with their scores, none of which is NaN, in any order; at least one,
@@ -75,7 +77,7 @@ pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Refused> {
             let text = |value: i64| value.to_string().into_bytes();
             Value::Set(Intset::new(&bytes).iter().map(text).collect())
         }
-        TYPE_SET_LISTPACK => Value::Set(read_listpack(input)?),
+        TYPE_SET_LISTPACK => Value::ListpackSet(read_listpack(input)?),
         TYPE_HASH => Value::Hash(read_pairs(input)?),
         TYPE_HASH_ZIPMAP => Value::Hash(fields_of(&zipmap::read(&read_string(input)?)?)?),
         TYPE_HASH_ZIPLIST => Value::Hash(fields_of(&ziplist::read(&read_string(input)?)?)?),
@@ -105,7 +107,9 @@ pub fn read_value(body: &[u8], dialect: Dialect) -> Result<Value, Refused> {
     let (is_sound, is_unique) = match &value {
         Value::String(_) | Value::Stream(_) => (true, true),
         Value::List(elements) => (!elements.is_empty(), true),
-        Value::Set(members) => (!members.is_empty(), are_unique(members.iter())),
+        Value::Set(members) | Value::ListpackSet(members) => {
+            (!members.is_empty(), are_unique(members.iter()))
+        }
         Value::Hash(fields) => {
             let in_range = |time: Option<u64>| time.is_none_or(|time| time <= TIME_MAX_MS);
             let is_sound = !fields.is_empty() && fields.iter().all(|(.., time)| in_range(*time));
@@ -326,7 +330,7 @@ mod tests {
         let vec = || texts.iter().map(|text| text.to_vec()).collect::<Vec<_>>();
         assert_eq!(read(&strings(TYPE_LIST, 4, &texts)), Ok(Value::List(vec())));
         assert_eq!(read(&strings(TYPE_SET, 4, &texts)), Ok(Value::Set(vec())));
-        assert_eq!(read(&packed(TYPE_SET_LISTPACK, &texts)), Ok(Value::Set(vec())));
+        assert_eq!(read(&packed(TYPE_SET_LISTPACK, &texts)), Ok(Value::ListpackSet(vec())));
         let fields = vec![(vec()[0].clone(), vec()[1].clone(), None), {
             (vec()[2].clone(), vec()[3].clone(), None)
         }];

@@ -305,6 +305,16 @@ impl Draft {
 
     /// Tells Redis's word for it apart before so much is added.
     fn will_grow(&mut self, limit: ListLimit, bytes: usize, count: usize) {
+        self.will_change(limit, (0, 0), (bytes, count));
+    }
+
+    /// As [`Draft::will_grow`], after so many bytes and elements have gone.
+    fn will_change(
+        &mut self,
+        limit: ListLimit,
+        (gone_bytes, gone): (usize, usize),
+        (bytes, count): (usize, usize),
+    ) {
         if *self.is_quicklist() {
             return;
         }
@@ -315,7 +325,7 @@ impl Draft {
             // A back length is no longer than its element, so there is no need to add them up.
             return;
         }
-        if !limit.holds(self.bytes() + bytes, self.len() + count) {
+        if !limit.holds(self.bytes() - gone_bytes + bytes, self.len() - gone + count) {
             *self.is_quicklist() = true;
         }
     }
@@ -643,7 +653,8 @@ impl Partition {
     ) -> Result<(), OpError> {
         let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
         self.change_list(db, key, old, |draft, heap, limit| {
-            draft.will_grow(limit, element.len(), 1);
+            let gone = Element::parse(element).stored_len::<true>();
+            draft.will_change(limit, (gone, 1), (element.len(), 1));
             draft.push(heap, to.0, std::iter::once(element))?;
             let last = draft.len() - 1;
             draft.remove(heap, if from.0 == End::Head { 0 } else { last }, 1);

@@ -55,15 +55,22 @@ impl<'a> Args<'a> {
         encodings::integer::parse_i64(self.get(index)).ok_or(NOT_AN_INTEGER)
     }
 
-    /// An argument as a timeout in milliseconds.
+    /// When the time is over that an argument gives in milliseconds from now on, in milliseconds
+    /// since 1970; `None` for 0.
     ///
     /// # Errors
-    /// Redis's texts about timeouts that are no integers, or negative.
-    pub fn timeout_ms(&self, index: usize) -> Result<u64, CommandError> {
+    /// Redis's texts about timeouts that are no integers, negative, or beyond all time.
+    pub fn until_ms(&self, index: usize, now_ms: u64) -> Result<Option<u64>, CommandError> {
         let number = self
             .integer(index)
             .map_err(|_| CommandError::new("ERR timeout is not an integer or out of range"))?;
-        u64::try_from(number).map_err(|_| CommandError::new("ERR timeout is negative"))
+        let timeout_ms =
+            u64::try_from(number).map_err(|_| CommandError::new("ERR timeout is negative"))?;
+        if timeout_ms == 0 {
+            return Ok(None);
+        }
+        let until_ms = timeout_ms.checked_add(now_ms).filter(|ms| i64::try_from(*ms).is_ok());
+        until_ms.map(Some).ok_or(CommandError::new("ERR timeout is out of range"))
     }
 
     /// Whether an argument is `word`, in any case.

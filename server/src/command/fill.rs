@@ -1,5 +1,7 @@
 //! Commands of our own against cache stampedes: FILLGET and FILLSET; see [`crate::fill`].
 
+use std::sync::Arc;
+
 use engine::{SetCondition, SetExpire, SetOptions};
 
 use super::args::Args;
@@ -116,6 +118,7 @@ fn fillget(ctx: &mut CommandCtx<'_>) -> CommandResult {
         conn: ctx.client.conn,
         protocol: ctx.client.protocol,
         claim: claim.clone(),
+        keys: Arc::default(),
         want: parsed.lease_ms,
     };
     ctx.keyspace.share_of(&key).waiters.add(db, key.bytes, waiter);

@@ -4,13 +4,15 @@
 //! when the whole unit of work is over, first come first served.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use encodings::float80::Float80;
+use engine::Key;
 
 use super::dispatch::{CommandCtx, CommandResult};
 use super::error::CommandError;
 use crate::blocking::{Blocked, Claim, Waiter, Waiters};
-use crate::keyspace::Share;
+use crate::keyspace::{Keyspace, Share};
 use crate::resp::Reply;
 
 /// When a request that gives a timeout in seconds gives up; `None` is never.
@@ -47,6 +49,10 @@ pub(super) fn wait<W: Clone>(
     request: Vec<u8>,
 ) -> CommandResult {
     let (claim, db) = (Claim::default(), ctx.client.db);
+    let names: Arc<[Box<[u8]>]> = match keys.len() {
+        1 => Arc::default(),
+        _ => keys.clone().map(|index| ctx.args.get(index).into()).collect(),
+    };
     for index in keys {
         let key = ctx.key(index);
         let waiter = Waiter {
@@ -54,6 +60,7 @@ pub(super) fn wait<W: Clone>(
             conn: ctx.client.conn,
             protocol: ctx.client.protocol,
             claim: claim.clone(),
+            keys: Arc::clone(&names),
             want: want.clone(),
         };
         let share = ctx.keyspace.share_of(&key);
@@ -64,4 +71,21 @@ pub(super) fn wait<W: Clone>(
     on_timeout.null_array();
     ctx.block(Blocked { claim, until_ms, on_timeout: on_timeout.into_bytes(), request });
     Ok(())
+}
+
+/// The key that a waiter is served from when one of its keys is ready: as when the request runs, the
+/// first one that is there, among those whose shares are at hand.
+pub(super) fn served_from<'a, W>(
+    keyspace: &mut Keyspace,
+    db: usize,
+    waiter: &'a Waiter<W>,
+    ready: &'a [u8],
+) -> Key<'a> {
+    for name in waiter.keys.iter().take_while(|name| ***name != *ready) {
+        let key = keyspace.key(name);
+        if keyspace.has(keyspace.owner(&key)) && keyspace.of(&key).holds(db, &key) {
+            return key;
+        }
+    }
+    keyspace.key(ready)
 }

@@ -63,6 +63,24 @@ fn who_waits_for_lists_of_any_shard_is_served_in_order() {
                 assert_eq!(words_of(&mut other, &range), ["y"]);
             }
 
+            // Of two keys that a transaction makes, the one that was named first.
+            for (request, make, served) in [
+                ("BLPOP one{t} two{t} 0", "RPUSH", ["one{t}", "x"].as_slice()),
+                ("BLMPOP 0 2 one{t} two{t} LEFT", "RPUSH", &["one{t}", "x"]),
+                ("BZPOPMIN one{t} two{t} 0", "ZADD", &["one{t}", "x", "1"]),
+                ("BZMPOP 0 2 one{t} two{t} MIN", "ZADD", &["one{t}", "x", "1"]),
+            ] {
+                block(&mut a, &mut other, request, 1);
+                let score = if make == "ZADD" { "1 " } else { "" };
+                words_of(&mut other, "MULTI");
+                words_of(&mut other, &format!("{make} two{{t}} {score}y"));
+                words_of(&mut other, &format!("{make} one{{t}} {score}x"));
+                words_of(&mut other, "EXEC");
+                assert_eq!(answer(&mut a), served, "{request}");
+                assert_eq!(words_of(&mut other, "EXISTS one{t} two{t}"), ["1"]);
+                words_of(&mut other, "DEL two{t}");
+            }
+
             // A list that a transaction makes and takes away again is not there.
             block(&mut a, &mut other, "BLPOP gone 0.3", 1);
             for request in ["MULTI", "RPUSH gone x", "DEL gone", "EXEC"] {

@@ -472,7 +472,7 @@ fn bulk_of(stream: &mut BufReader<TcpStream>) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
-/// Sends a request and reads its reply, a bulk string or an array of those and of integers.
+/// Sends a request and reads its reply: strings and integers, also in arrays, one after another.
 fn words_of(stream: &mut BufReader<TcpStream>, request: &str) -> Vec<String> {
     stream.get_mut().write_all(format!("{request}\r\n").as_bytes()).expect("a request");
     let mut line = || {
@@ -480,15 +480,16 @@ fn words_of(stream: &mut BufReader<TcpStream>, request: &str) -> Vec<String> {
         stream.read_line(&mut line).expect("a reply");
         line.trim_end().to_owned()
     };
-    let first = line();
-    let parts = first.strip_prefix('*').map_or(1, |len| len.parse().expect("a length"));
-    let mut heads = if first.starts_with('*') { None } else { Some(first) };
-    (0..parts)
-        .map(|_| {
-            let head = heads.take().unwrap_or_else(&mut line);
-            if head.starts_with('$') { line() } else { head[1..].to_owned() }
-        })
-        .collect()
+    let (mut words, mut missing) = (Vec::new(), 1);
+    while missing > 0 {
+        let head = line();
+        missing -= 1;
+        match head.strip_prefix('*') {
+            Some(len) => missing += len.parse::<usize>().expect("a length"),
+            None => words.push(if head.starts_with('$') { line() } else { head[1..].to_owned() }),
+        }
+    }
+    words
 }
 
 #[test]

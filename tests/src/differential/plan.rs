@@ -268,7 +268,8 @@ impl<'a> Planner<'a> {
         self.steps.push(Step::Check);
     }
 
-    fn send(&mut self, connection: usize, words: Words, rule: Rule) {
+    fn send(&mut self, connection: usize, mut words: Words, rule: Rule) {
+        keep_off(&mut words, connection);
         self.steps.push(Step::Send { connection, words, rule });
     }
 
@@ -382,6 +383,33 @@ impl<'a> Planner<'a> {
             let error = self.random.once_in(2);
             self.steps.push(Step::Unblock { connection: *connection, error });
         }
+    }
+}
+
+/// Changes a command that is answered otherwise by design, as docs/DIFFERENCES.md tells, to one that
+/// is not.
+fn keep_off(words: &mut Words, connection: usize) {
+    let name = name_of(words);
+    let beyond_i32 = |word: &Vec<u8>| {
+        let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
+        number.is_some_and(|number| i32::try_from(number).is_err())
+    };
+    match name.as_str() {
+        "LSET" => {
+            if let Some(index) = words.get_mut(2).filter(|word| beyond_i32(word)) {
+                *index = b"0".to_vec();
+            }
+        }
+        // The other connection may have it of what MAIN watches.
+        "PFDEBUG" if connection == OTHER => {
+            words.truncate(1);
+        }
+        _ if name.starts_with('Z') => {
+            for word in words.iter_mut().filter(|word| **word == *b"-0") {
+                *word = b"0".to_vec();
+            }
+        }
+        _ => (),
     }
 }
 

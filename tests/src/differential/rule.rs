@@ -13,6 +13,8 @@ pub enum Rule {
     Exact,
     /// Elements in any order.
     Unordered,
+    /// Texts in their order, which ends at a NUL for Redis.
+    Collated,
     /// Pairs in any order: a map, or a flat array of RESP2.
     Pairs,
     /// Of the same kind, whatever they say: sizes in memory.
@@ -66,6 +68,7 @@ pub fn agree(rule: Rule, left: &Reply, right: &Reply) -> bool {
     left == right
         || match rule {
             Rule::Unordered => unordered(left) == unordered(right),
+            Rule::Collated => length(left) == length(right) && collated(left) == collated(right),
             Rule::Pairs => pairs(left) == pairs(right),
             Rule::Kind => left.kind() == right.kind() && !left.is_error(),
             Rule::Length => length(left).is_some() && length(left) == length(right),
@@ -80,6 +83,12 @@ pub fn agree(rule: Rule, left: &Reply, right: &Reply) -> bool {
 
 fn length(reply: &Reply) -> Option<usize> {
     reply.elements().map(<[Reply]>::len)
+}
+
+/// The elements up to their NULs.
+fn collated(reply: &Reply) -> Vec<Vec<u8>> {
+    let cut = |text: Vec<u8>| text.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
+    reply.scalars().into_iter().map(cut).collect()
 }
 
 /// Whether the second server, Osmia, still has in the small form what Redis put into a large one: what
@@ -218,6 +227,8 @@ mod tests {
         check(Rule::Unordered, "*2 :1 :2", "*2 :2 :1", true);
         check(Rule::Unordered, "*2 :1 :1", "*2 :2 :1", false);
         check(Rule::Unordered, "~2 :1 :2", "*2 :2 :1", false);
+        check(Rule::Collated, "*2 $1 a $2 \0b", "*2 $1 a $3 \0cd", true);
+        check(Rule::Collated, "*2 $1 a $1 b", "*2 $1 b $1 a", false);
         check(Rule::Pairs, "*4 :1 :2 :3 :4", "*4 :3 :4 :1 :2", true);
         check(Rule::Pairs, "*4 :1 :2 :3 :4", "*4 :3 :2 :1 :4", false);
         check(Rule::Pairs, "%2 :1 :2 :3 :4", "%2 :3 :4 :1 :2", true);

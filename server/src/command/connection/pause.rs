@@ -7,8 +7,8 @@ use crate::command::error::{CommandError, NOT_AN_INTEGER};
 use crate::input::Core;
 use crate::survey::Report;
 
-/// How long CLIENT PAUSE stops commands, and whether all of them.
-fn parse_pause(args: Args<'_>) -> Result<(u64, bool), CommandError> {
+/// Until when CLIENT PAUSE stops commands, in milliseconds since 1970, and whether all of them.
+fn parse_pause(args: Args<'_>, now_ms: u64) -> Result<(u64, bool), CommandError> {
     let all = match args.len() {
         3 => true,
         4 if args.is(3, "all") => true,
@@ -18,12 +18,11 @@ fn parse_pause(args: Args<'_>) -> Result<(u64, bool), CommandError> {
         }
         _ => return Err(crate::command::error::SYNTAX),
     };
-    Ok((args.timeout_ms(2)?, all))
+    Ok((args.until_ms(2, now_ms)?.unwrap_or(now_ms), all))
 }
 
 pub(super) fn pause(ctx: &mut CommandCtx<'_>) -> CommandResult {
-    let (timeout_ms, all) = parse_pause(ctx.args)?;
-    let until_ms = ctx.shard.now_ms().saturating_add(timeout_ms);
+    let (until_ms, all) = parse_pause(ctx.args, ctx.shard.now_ms())?;
     ctx.shard.process.pause_until(until_ms, all);
     ctx.shard.refresh_pause();
     ctx.reply.ok();
@@ -32,8 +31,7 @@ pub(super) fn pause(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 /// Has another shard stop before the client is told.
 pub(super) fn survey_pause(args: Args<'_>, core: &mut Core) -> Report {
-    if let Ok((timeout_ms, all)) = parse_pause(args) {
-        let until_ms = core.state.now_ms().saturating_add(timeout_ms);
+    if let Ok((until_ms, all)) = parse_pause(args, core.state.now_ms()) {
         core.state.process.pause_until(until_ms, all);
         core.state.refresh_pause();
     }

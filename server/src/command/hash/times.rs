@@ -65,11 +65,14 @@ impl SetExArgs {
         while at < args.len() {
             if args.is(at, "fields") && at + 1 < args.len() {
                 parsed.first = at + 2;
-                let count = parse_i64(args.get(at + 1)).filter(|count| *count > 0);
-                let count = count.ok_or(CommandError::new("ERR invalid number of fields"))?;
                 let given = args.len() - parsed.first;
-                if usize::try_from(count).ok().and_then(|count| count.checked_mul(2)) != Some(given)
-                {
+                if given < 2 {
+                    return Err(wrong_arity(ctx.entry));
+                }
+                let count = parse_i64(args.get(at + 1));
+                let count = count.filter(|count| (1..=i64::from(i32::MAX)).contains(count));
+                let count = count.ok_or(CommandError::new("ERR invalid number of fields"))?;
+                if count as usize * 2 != given {
                     return Err(wrong_arity(ctx.entry));
                 }
                 return Ok(parsed);

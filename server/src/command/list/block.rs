@@ -11,7 +11,7 @@ use engine::{End, Key};
 use super::pop::{ManyArgs, answer_taken, end_of, move_element, take_from_first};
 use crate::blocking::Pop;
 use crate::command::dispatch::{CommandCtx, CommandResult};
-use crate::command::wait::{until_ms, wait};
+use crate::command::wait::{served_from, until_ms, wait};
 use crate::keyspace::Keyspace;
 use crate::resp::Reply;
 use crate::state::ShardState;
@@ -95,18 +95,15 @@ impl Keyspace {
         let key = self.key(name);
         loop {
             let share = self.share_mut(shard);
-            let Ok(Some(len)) =
-                share.partition.list_look(db, &key).map(|list| list.map(|l| l.len()))
-            else {
-                break;
-            };
+            let Ok(Some(_)) = share.partition.list_look(db, &key) else { break };
             let Some(waiter) = share.list_waiters.claim_next(db, name) else { break };
             let mut reply = Reply::new(Vec::new(), waiter.protocol);
             let pop = Arc::clone(&waiter.want);
             let served = match &pop.target {
                 None => {
+                    let key = served_from(self, db, &waiter, name);
                     let want = (pop.end, pop.count);
-                    answer_taken(&mut share.partition, &mut reply, db, &key, want, len)
+                    answer_taken(self.of(&key), &mut reply, db, &key, want).map(drop)
                 }
                 Some((target, to_end)) => {
                     let to: Key<'_> = self.key(target);

@@ -128,30 +128,31 @@ pub(super) fn take_from_first(
     let db = ctx.client.db;
     for index in keys {
         let key = ctx.key(index);
-        let partition = ctx.keyspace.of(&key);
-        if let Some(len) = partition.list_look(db, &key)?.map(|list| list.len()) {
-            answer_taken(partition, ctx.reply, db, &key, (end, count), len)?;
+        if answer_taken(ctx.keyspace.of(&key), ctx.reply, db, &key, (end, count))? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Answers the key of a list with elements that are taken from it: an array of up to `count`, or one.
+/// Answers the key of a list with elements that are taken from it: an array of up to `count`, or one;
+/// false without the list.
 pub(super) fn answer_taken(
     partition: &mut Partition,
     reply: &mut Reply,
     db: usize,
     key: &Key<'_>,
     (end, count): (End, Option<usize>),
-    len: usize,
-) -> Result<(), CommandError> {
+) -> Result<bool, CommandError> {
+    let Some(list) = partition.list_look(db, key)? else { return Ok(false) };
+    let len = list.len();
     reply.array(2);
     reply.bulk(key.bytes);
     if let Some(count) = count {
         reply.array(count.min(len));
     }
-    take(partition, reply, db, key, end, count.unwrap_or(1))
+    take(partition, reply, db, key, end, count.unwrap_or(1))?;
+    Ok(true)
 }
 
 pub(super) fn lmpop(ctx: &mut CommandCtx<'_>) -> CommandResult {

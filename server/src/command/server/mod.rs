@@ -34,13 +34,12 @@ const SHARDS_REPORT: &[&str] =
 
 fn wait(ctx: &mut CommandCtx<'_>) -> CommandResult {
     let replicas = ctx.args.integer(1)?;
-    let timeout_ms = ctx.args.timeout_ms(2)?;
+    let until_ms = ctx.args.until_ms(2, ctx.shard.now_ms())?;
     // No replica can be attached yet.
     if replicas <= 0 || !ctx.may_block() {
         ctx.reply.integer(0);
         return Ok(());
     }
-    let until_ms = (timeout_ms > 0).then(|| ctx.shard.now_ms().saturating_add(timeout_ms));
     let on_timeout = b":0\r\n".to_vec();
     ctx.block(Blocked { claim: Claim::default(), until_ms, on_timeout, request: Vec::new() });
     Ok(())

@@ -12,7 +12,7 @@ use crate::command::args::Args;
 use crate::command::dispatch::{CommandCtx, CommandResult};
 use crate::command::error::{CommandError, SYNTAX};
 use crate::command::string::answer_string;
-use crate::command::wait::{until_ms, wait};
+use crate::command::wait::{served_from, until_ms, wait};
 use crate::keyspace::Keyspace;
 use crate::resp::Reply;
 use crate::state::ShardState;
@@ -73,16 +73,17 @@ pub(super) fn zpopmax(ctx: &mut CommandCtx<'_>) -> CommandResult {
     pop(ctx, Ranked::Highest)
 }
 
-/// Takes members from a sorted set that is there and answers its key with them: an array of up to
-/// `count` pairs, or one member and its score behind the key.
+/// Takes members from a sorted set and answers its key with them: an array of up to `count` pairs, or
+/// one member and its score behind the key; false without the set.
 fn answer_taken(
     partition: &mut Partition,
     reply: &mut Reply,
     db: usize,
     key: &Key<'_>,
     PopScored { end, count }: PopScored,
-    len: usize,
-) -> Result<(), CommandError> {
+) -> Result<bool, CommandError> {
+    let Some(set) = partition.sorted_set_look(db, key)? else { return Ok(false) };
+    let len = set.len();
     reply.array(if count.is_some() { 2 } else { 3 });
     reply.bulk(key.bytes);
     if let Some(count) = count {
@@ -94,7 +95,8 @@ fn answer_taken(
         }
         answer_string(reply, Some(member.name));
         reply.double(member.score);
-    })
+    })?;
+    Ok(true)
 }
 
 /// Takes members from the first of several sorted sets that is there, and answers its key and them;
@@ -107,9 +109,7 @@ fn take_from_first(
     let db = ctx.client.db;
     for index in keys {
         let key = ctx.key(index);
-        let partition = ctx.keyspace.of(&key);
-        if let Some(len) = partition.sorted_set_look(db, &key)?.map(|set| set.len()) {
-            answer_taken(partition, ctx.reply, db, &key, pop, len)?;
+        if answer_taken(ctx.keyspace.of(&key), ctx.reply, db, &key, pop)? {
             return Ok(true);
         }
     }
@@ -193,19 +193,19 @@ impl Keyspace {
         name: &[u8],
     ) {
         let key = self.key(name);
-        let share = self.share_mut(shard);
         loop {
-            let found = share.partition.sorted_set_look(db, &key);
-            let Ok(Some(len)) = found.map(|set| set.map(|set| set.len())) else { break };
+            let share = self.share_mut(shard);
+            let Ok(Some(_)) = share.partition.sorted_set_look(db, &key) else { break };
             let Some(waiter) = share.sorted_set_waiters.claim_next(db, name) else { break };
             let mut reply = Reply::new(Vec::new(), waiter.protocol);
-            let served = answer_taken(&mut share.partition, &mut reply, db, &key, waiter.want, len);
+            let key = served_from(self, db, &waiter, name);
+            let served = answer_taken(self.of(&key), &mut reply, db, &key, waiter.want);
             if let Err(error) = served {
                 reply = Reply::new(Vec::new(), waiter.protocol);
                 reply.error(&error.0);
             }
             state.serve(&waiter, reply.into_bytes());
         }
-        share.update_listening();
+        self.share_mut(shard).update_listening();
     }
 }

@@ -57,7 +57,8 @@ impl Read {
 /// The options of XREAD and XREADGROUP.
 #[derive(Default)]
 struct Options<'a> {
-    block_ms: Option<u64>,
+    /// Whether it waits, and until when if not for ever.
+    block: Option<Option<u64>>,
     count: usize,
     member: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
@@ -67,7 +68,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: Args<'a>, is_group: bool) -> Result<Self, CommandError> {
+    fn parse(args: Args<'a>, is_group: bool, now_ms: u64) -> Result<Self, CommandError> {
         const GROUP_ONLY: CommandError = CommandError::new(
             "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
         );
@@ -79,7 +80,7 @@ impl<'a> Options<'a> {
         while at < args.len() && options.keys_at == 0 {
             let values = args.len() - 1 - at;
             if values > 0 && args.is(at, "block") {
-                options.block_ms = Some(args.timeout_ms(at + 1)?);
+                options.block = Some(args.until_ms(at + 1, now_ms)?);
                 at += 2;
             } else if values > 0 && args.is(at, "count") {
                 options.count = usize::try_from(args.integer(at + 1)?).unwrap_or(0);
@@ -188,8 +189,7 @@ pub(super) fn xreadgroup(ctx: &mut CommandCtx<'_>) -> CommandResult {
 
 fn read(ctx: &mut CommandCtx<'_>, is_group: bool) -> CommandResult {
     let (db, args) = (ctx.client.db, ctx.args);
-    let options = Options::parse(args, is_group)?;
-    let until_ms = until_ms(ctx, options.block_ms)?;
+    let options = Options::parse(args, is_group, ctx.shard.now_ms())?;
     let mut keys = Vec::with_capacity(options.keys);
     for index in options.keys_at..options.keys_at + options.keys {
         let key = ctx.key(index);
@@ -210,20 +210,11 @@ fn read(ctx: &mut CommandCtx<'_>, is_group: bool) -> CommandResult {
     if answer(ctx.keyspace, ctx.reply, db, &read)? {
         return Ok(());
     }
-    if options.block_ms.is_none() || !ctx.may_block() {
-        ctx.reply.null_array();
-        return Ok(());
+    match options.block {
+        Some(until_ms) if ctx.may_block() => wait(ctx, until_ms, read),
+        _ => ctx.reply.null_array(),
     }
-    wait(ctx, until_ms, read);
     Ok(())
-}
-
-/// When a request gives up that may wait so long; `None` is never.
-fn until_ms(ctx: &CommandCtx<'_>, block_ms: Option<u64>) -> Result<Option<u64>, CommandError> {
-    const OUT_OF_RANGE: CommandError = CommandError::new("ERR timeout is out of range");
-    let Some(block_ms) = block_ms.filter(|ms| *ms > 0) else { return Ok(None) };
-    let until_ms = ctx.shard.now_ms() + block_ms;
-    if i64::try_from(until_ms).is_ok() { Ok(Some(until_ms)) } else { Err(OUT_OF_RANGE) }
 }
 
 /// Blocks the client until one of the streams has something for it.
@@ -236,6 +227,7 @@ fn wait(ctx: &mut CommandCtx<'_>, until_ms: Option<u64>, read: Read) {
             conn: ctx.client.conn,
             protocol: ctx.client.protocol,
             claim: claim.clone(),
+            keys: Arc::default(),
             want: Arc::clone(&read),
         };
         let share = ctx.keyspace.share_of(&key);

@@ -80,8 +80,10 @@ pub(super) const SORT: &[Row] = &[
     row("SET <weight-key> <integer>"),
     row("DEL <weight-key>").weight(1),
     row("SET <weight-key> <value>").weight(1),
-    row("SORT (<list>|<set>|<zset>) [LIMIT <index> <count>] [ASC|DESC] [ALPHA]").weight(12),
-    row("SORT <tiny> [LIMIT <index> <count>] [ASC|DESC] [ALPHA]").weight(6),
+    row("SORT (<list>|<set>|<zset>) [LIMIT <index> <count>] [ASC|DESC] [ALPHA]")
+        .by(Rule::Collated)
+        .weight(12),
+    row("SORT <tiny> [LIMIT <index> <count>] [ASC|DESC] [ALPHA]").by(Rule::Collated).weight(6),
     row("SORT (<list>|<set>|<zset>) BY w_* [LIMIT <index> <count>] \
          [{GET (#|w_*|wh_*->f|none_*)}] [ASC|DESC]")
     .weight(8)
@@ -98,6 +100,7 @@ pub(super) const SORT: &[Row] = &[
     .intact(),
     row("SORT (<list>|<set>|<zset>) BY nosort [LIMIT <index> <count>] STORE <tiny>").intact(),
     row("SORT_RO (<list>|<set>|<zset>) [LIMIT <index> <count>] [{GET (#|w_*)}] [ASC|DESC] [ALPHA]")
+        .by(Rule::Collated)
         .weight(6),
     row("SORT_RO <list> STORE <list>").weight(1),
     row("LRANGE <tiny> 0 -1"),
