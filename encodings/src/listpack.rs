@@ -17,10 +17,10 @@
 //! ```
 //!
 //! The element is Redis's (`listpack.c`, `listpack.md`), byte for byte. What stands around the
-//! elements is not kept here: whoever holds them knows how long they are. Back lengths are kept only
-//! where somebody walks backwards, so there are two forms: `Listpack<true>` with them, as in Redis,
-//! and `Listpack<false>` without. Bytes from outside pass [`Listpack::validate`] or [`from_redis`]
-//! before anything else looks at them.
+//! elements is not kept here: whoever holds them knows how long they are. Back lengths, by which Redis
+//! walks backwards, are not kept either, so there are two forms: `Listpack<true>` with them, as it
+//! comes from Redis and goes there, and `Listpack<false>` without. Bytes from outside pass
+//! [`Listpack::validate`] or [`from_redis`] before anything else looks at them.
 
 use crate::Corrupt;
 use crate::integer::{TEXT_LEN_MAX, format_i64, parse_i64, text_len};
@@ -400,30 +400,6 @@ fn read_back_len(bytes: &[u8]) -> Option<usize> {
         }
     }
     None
-}
-
-impl Listpack<'_, true> {
-    /// Where the element starts that ends before `offset`.
-    #[inline]
-    pub fn before(&self, offset: usize) -> Option<usize> {
-        if offset == 0 {
-            return None;
-        }
-        let own = read_back_len(&self.bytes[..offset]).expect(SOUND);
-        Some(offset - own - back_bytes(own))
-    }
-
-    /// Where the element with an index starts, looked for from the nearer end; `len` is the number
-    /// of elements.
-    pub fn seek(&self, index: usize, len: usize) -> usize {
-        if index >= len {
-            return self.bytes.len();
-        }
-        if index <= len / 2 {
-            return (0..index).fold(0, |at, _| self.skip(at));
-        }
-        (index..len).fold(self.bytes.len(), |at, _| self.before(at).expect(SOUND))
-    }
 }
 
 /// See [`Listpack::iter`].

@@ -63,25 +63,6 @@ fn a_stride_looks_at_every_other_element() {
 }
 
 #[test]
-fn a_walk_backwards_sees_the_same_elements() {
-    let samples = samples();
-    let bytes = pack::<true>(&samples);
-    let list = Listpack::<true>::new(&bytes);
-    let mut at = bytes.len();
-    let mut seen = Vec::new();
-    while let Some(before) = list.before(at) {
-        seen.push(list.read(before).0.to_vec());
-        at = before;
-    }
-    seen.reverse();
-    assert_eq!(seen, samples);
-    for (index, (at, _)) in list.iter().enumerate() {
-        assert_eq!(list.seek(index, samples.len()), at);
-    }
-    assert_eq!(list.seek(samples.len(), samples.len()), bytes.len());
-}
-
-#[test]
 fn the_form_of_redis_is_read_and_written() {
     // From DUMP in Redis 8.2.3 after `RPUSH l a 1 -1 1000 xyz`.
     let golden =

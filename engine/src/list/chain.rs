@@ -1,16 +1,19 @@
 //! A big list: packed nodes in slab blocks, in a ring of references.
 //!
 //! ```text
-//! node block   bytes used u16, little endian | elements with back lengths | room
+//! node block   bytes used u16, little endian | elements without back lengths | room
 //! ```
 //!
 //! The nodes at both ends have the largest blocks, so that what is pushed there is written in place;
 //! a node in the middle has the smallest block that holds it. An element that fits no block is a node
 //! of its own outside the slabs. A place in the middle is found by the counts of the nodes from the
-//! nearer end: 8 bytes for each 170 elements of 10 bytes.
+//! nearer end: 8 bytes for each 186 elements of 10 bytes.
+//!
+//! Who takes elements from the tail one by one needs their starts: those of the last node are kept
+//! from the first such time on.
 //!
 //! Invariants, checked by [`Chain::validate`]: no node is empty; `len` and `bytes` are the sums over
-//! the nodes.
+//! the nodes; `tail_starts` is empty or true.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,8 +33,10 @@ const NODE_MAX: usize = BLOCK_BYTES_MAX - USED_BYTES;
 /// A node: where its elements are, and how many.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    place: Place,
-    count: u32,
+    /// The bits of a [`Place`].
+    place: u32,
+    count: u16,
+    is_large: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +46,27 @@ enum Place {
 }
 
 impl Node {
+    fn new(place: Place, count: usize) -> Node {
+        let (place, is_large) = match place {
+            Place::Block(block) => (block.bits(), false),
+            Place::Large(index) => (index, true),
+        };
+        Node { place, count: count as u16, is_large }
+    }
+
+    fn place(&self) -> Place {
+        match self.is_large {
+            true => Place::Large(self.place),
+            false => Place::Block(BlockRef::from_bits(self.place).expect("a node has a block")),
+        }
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+
     fn elements<'a>(&self, heap: &'a Heap) -> &'a [u8] {
-        match self.place {
+        match self.place() {
             Place::Block(block) => elements(&heap.slabs, block),
             Place::Large(index) => heap.larges.bytes(index),
         }
@@ -56,15 +80,18 @@ pub(crate) struct Chain {
     len: usize,
     /// Bytes of all elements.
     bytes: usize,
+    /// Where the elements of the last node start; empty while nobody has asked.
+    tail_starts: Vec<u16>,
     /// Redis would hold it as a quicklist; see [`super::ListLimit`].
     pub(crate) is_quicklist: bool,
 }
 
-/// Appends the first elements of `bytes` that fit a node, and gives how many bytes and elements.
-fn piece(bytes: &[u8]) -> (usize, usize) {
-    let list = Listpack::<true>::new(bytes);
+/// How many of the first bytes are whole elements that fit a node, up to about `most` bytes; and how
+/// many elements.
+fn piece(bytes: &[u8], most: usize) -> (usize, usize) {
+    let list = Listpack::<false>::new(bytes);
     let (mut at, mut count) = (0, 0);
-    while at < bytes.len() {
+    while at < bytes.len().min(most) {
         let next = list.skip(at);
         if next > NODE_MAX && count > 0 {
             break;
@@ -94,19 +121,19 @@ impl Chain {
         self.nodes.len()
     }
 
-    /// Bytes of all elements, with their back lengths.
+    /// Bytes of all elements.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Bytes outside of slab blocks and of large values.
     pub(crate) fn outside_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>()
+        self.nodes.capacity() * size_of::<Node>() + self.tail_starts.capacity() * size_of::<u16>()
     }
 
     /// Bytes of its nodes.
     pub(crate) fn node_bytes(&self, heap: &Heap) -> usize {
-        let bytes = |node: &Node| match node.place {
+        let bytes = |node: &Node| match node.place() {
             Place::Block(block) => heap.slabs.block_bytes(block),
             Place::Large(index) => heap.larges.capacity(index),
         };
@@ -117,39 +144,44 @@ impl Chain {
         self.nodes[node].elements(heap)
     }
 
-    /// A chain of elements that are packed without back lengths.
+    /// A chain of packed elements.
     pub(crate) fn build(heap: &mut Heap, packed: &[u8]) -> Result<Chain, OutOfMemory> {
         let mut chain = Chain::default();
-        let (mut node, mut count) = (Vec::with_capacity(NODE_MAX), 0);
-        let mut iter = Listpack::<false>::new(packed).iter().map(|(_, element)| element).peekable();
-        while let Some(element) = iter.next() {
-            listpack::push::<true>(&mut node, element);
-            count += 1;
-            let next = iter.peek().map_or(NODE_MAX, Element::stored_len::<true>);
-            if node.len() + next <= NODE_MAX {
-                continue;
-            }
-            match chain.new_node(heap, &node, count, USED_BYTES + node.len()) {
-                Ok(made) => chain.add(chain.nodes.len(), made, node.len()),
-                Err(error) => {
-                    chain.clear(heap);
-                    return Err(error);
-                }
-            }
-            node.clear();
-            count = 0;
+        let nodes = chain.new_nodes(heap, packed, NODE_MAX)?;
+        for (node, len) in nodes {
+            chain.add(chain.nodes.len(), node, len);
         }
         Ok(chain)
     }
 
-    /// All elements one after another, without back lengths.
+    /// All elements one after another.
     pub(crate) fn pack(&self, heap: &Heap) -> Vec<u8> {
-        let mut packed = Vec::with_capacity(self.bytes - self.len);
-        for node in 0..self.nodes.len() {
-            let elements = Listpack::<true>::new(self.elements(heap, node)).iter();
-            elements.for_each(|(_, element)| listpack::push::<false>(&mut packed, element));
-        }
+        let mut packed = Vec::with_capacity(self.bytes);
+        self.nodes.iter().for_each(|node| packed.extend_from_slice(node.elements(heap)));
         packed
+    }
+
+    /// Elements in nodes that are not in the chain yet, of about `most` bytes, with their bytes.
+    fn new_nodes(
+        &self,
+        heap: &mut Heap,
+        mut packed: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Node, usize)>, OutOfMemory> {
+        let mut nodes = Vec::with_capacity(packed.len() / most + 1);
+        while !packed.is_empty() {
+            let (len, count) = piece(packed, most);
+            match self.new_node(heap, &packed[..len], count, USED_BYTES + len) {
+                Ok(node) => nodes.push((node, len)),
+                Err(error) => {
+                    let made = nodes.into_iter().map(|(node, _)| node);
+                    made.for_each(|node| free(&mut heap.slabs, &mut heap.larges, node));
+                    return Err(error);
+                }
+            }
+            packed = &packed[len..];
+        }
+        Ok(nodes)
     }
 
     /// A node that is not in the chain yet, in a block of at least `room` bytes.
@@ -169,29 +201,34 @@ impl Chain {
             target[USED_BYTES..USED_BYTES + bytes.len()].copy_from_slice(bytes);
             Place::Block(block)
         };
-        Ok(Node { place, count: count as u32 })
+        Ok(Node::new(place, count))
     }
 
     fn add(&mut self, at: usize, node: Node, bytes: usize) {
-        self.len += node.count as usize;
+        self.tail_starts.clear();
+        self.len += node.count();
         self.bytes += bytes;
+        if self.nodes.len() == self.nodes.capacity() {
+            // A large list has few nodes to spare.
+            self.nodes.reserve_exact(self.nodes.len() / 8 + 4);
+        }
         self.nodes.insert(at, node);
     }
 
     fn remove_nodes(&mut self, heap: &mut Heap, nodes: Range<usize>) {
+        self.tail_starts.clear();
         for node in self.nodes.drain(nodes) {
-            self.len -= node.count as usize;
+            self.len -= node.count();
             self.bytes -= node.elements(heap).len();
             free(&mut heap.slabs, &mut heap.larges, node);
+        }
+        if self.nodes.capacity() > 2 * self.nodes.len() + 16 {
+            self.nodes.shrink_to(self.nodes.len() + self.nodes.len() / 8 + 4);
         }
     }
 
     fn remove_node(&mut self, heap: &mut Heap, at: usize) {
         self.remove_nodes(heap, at..at + 1);
-    }
-
-    fn clear(&mut self, heap: &mut Heap) {
-        while self.drain_step(&mut heap.slabs, &mut heap.larges) {}
     }
 
     /// Adds an element at an end.
@@ -201,13 +238,13 @@ impl Chain {
         end: End,
         element: Element<'_>,
     ) -> Result<(), OutOfMemory> {
-        let mut packed = Vec::with_capacity(element.stored_len::<true>());
-        listpack::push::<true>(&mut packed, element);
+        let mut packed = Vec::with_capacity(element.stored_len::<false>());
+        listpack::push::<false>(&mut packed, element);
         let at = match end {
             End::Head => 0,
             End::Tail => self.nodes.len().saturating_sub(1),
         };
-        if let Some(Node { place: Place::Block(block), .. }) = self.nodes.get(at).copied() {
+        if let Some(Place::Block(block)) = self.nodes.get(at).map(Node::place) {
             let used = elements(&heap.slabs, block).len();
             if used + packed.len() <= NODE_MAX {
                 let block = self.widen(heap, at, block)?;
@@ -217,6 +254,11 @@ impl Chain {
                 let start = if end == End::Head { 0 } else { used };
                 target.copy_within(start..used, start + packed.len());
                 target[start..start + packed.len()].copy_from_slice(&packed);
+                match end {
+                    End::Head if self.nodes.len() == 1 => self.tail_starts.clear(),
+                    End::Tail if !self.tail_starts.is_empty() => self.tail_starts.push(used as u16),
+                    _ => (),
+                }
                 self.nodes[at].count += 1;
                 self.len += 1;
                 self.bytes += packed.len();
@@ -243,22 +285,32 @@ impl Chain {
         let used = elements(&heap.slabs, block).len();
         heap.slabs.copy(block, 0..USED_BYTES + used, wide, 0);
         heap.slabs.free(block);
-        self.nodes[at].place = Place::Block(wide);
+        self.nodes[at] = Node::new(Place::Block(wide), self.nodes[at].count());
         Ok(wide)
     }
 
     /// Takes the element at an end away.
     pub(crate) fn pop(&mut self, heap: &mut Heap, end: End) {
         let at = if end == End::Head { 0 } else { self.nodes.len() - 1 };
-        let Node { place, count } = self.nodes[at];
-        let (Place::Block(block), true) = (place, count > 1) else {
+        let node = self.nodes[at];
+        let (Place::Block(block), 2..) = (node.place(), node.count) else {
             return self.remove_node(heap, at);
         };
         let bytes = elements(&heap.slabs, block);
-        let (used, list) = (bytes.len(), Listpack::<true>::new(bytes));
+        let (used, list) = (bytes.len(), Listpack::<false>::new(bytes));
         let gone = match end {
-            End::Head => 0..list.skip(0),
-            End::Tail => list.before(used).expect("a node is not empty")..used,
+            End::Head => {
+                if self.nodes.len() == 1 {
+                    self.tail_starts.clear();
+                }
+                0..list.skip(0)
+            }
+            End::Tail => {
+                if self.tail_starts.is_empty() {
+                    self.tail_starts.extend(list.iter().map(|(start, _)| start as u16));
+                }
+                usize::from(self.tail_starts.pop().expect("a node is not empty"))..used
+            }
         };
         let target = heap.slabs.block_mut(block);
         target[USED_BYTES..].copy_within(gone.end..used, gone.start);
@@ -273,18 +325,18 @@ impl Chain {
         if index <= self.len / 2 {
             let mut left = index;
             for (at, node) in self.nodes.iter().enumerate() {
-                if left < node.count as usize {
+                if left < node.count() {
                     return (at, left);
                 }
-                left -= node.count as usize;
+                left -= node.count();
             }
         } else {
             let mut left = self.len - index;
             for (at, node) in self.nodes.iter().enumerate().rev() {
-                if left <= node.count as usize {
-                    return (at, node.count as usize - left);
+                if left <= node.count() {
+                    return (at, node.count() - left);
                 }
-                left -= node.count as usize;
+                left -= node.count();
             }
         }
         unreachable!("the caller names an element of the list")
@@ -294,7 +346,7 @@ impl Chain {
     pub(crate) fn find<'a>(&self, heap: &'a Heap, index: usize) -> (usize, &'a [u8], usize) {
         let (at, within) = self.locate(index);
         let bytes = self.elements(heap, at);
-        let offset = Listpack::<true>::new(bytes).seek(within, self.nodes[at].count as usize);
+        let offset = Listpack::<false>::new(bytes).nth(within);
         (at, bytes, offset)
     }
 
@@ -314,48 +366,32 @@ impl Chain {
         // An element behind the last one belongs to the last node.
         let (at, within) = if index == self.len {
             let last = self.nodes.len() - 1;
-            (last, self.nodes[last].count as usize)
+            (last, self.nodes[last].count())
         } else {
             self.locate(index)
         };
         let old = self.elements(heap, at);
         let (start, end) = self.range(heap, at, within..within + gone);
-        let mut bytes = Vec::with_capacity(old.len() + element.stored_len::<true>());
+        let mut bytes = Vec::with_capacity(old.len() + element.stored_len::<false>());
         bytes.extend_from_slice(&old[..start]);
-        listpack::push::<true>(&mut bytes, element);
+        listpack::push::<false>(&mut bytes, element);
         bytes.extend_from_slice(&old[end..]);
         self.rewrite(heap, at, &bytes)
     }
 
     /// Where elements of a node start and end.
     fn range(&self, heap: &Heap, at: usize, elements: Range<usize>) -> (usize, usize) {
-        let list = Listpack::<true>::new(self.elements(heap, at));
-        let count = self.nodes[at].count as usize;
-        (list.seek(elements.start, count), list.seek(elements.end, count))
+        let list = Listpack::<false>::new(self.elements(heap, at));
+        let start = list.nth(elements.start);
+        (start, elements.fold(start, |at, _| list.skip(at)))
     }
 
     /// Gives a node other elements: some, or more than a node holds.
     fn rewrite(&mut self, heap: &mut Heap, at: usize, bytes: &[u8]) -> Result<(), OutOfMemory> {
-        let mut fresh = Vec::new();
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let whole = rest.len() > NODE_MAX;
-            let (mut len, mut count) = piece(rest);
-            if whole && count > 1 && fresh.is_empty() && rest.len() < 2 * NODE_MAX {
-                // Two halves, so that neither is cut again at once.
-                (len, count) = half(rest);
-            }
-            match self.new_node(heap, &rest[..len], count, USED_BYTES + len) {
-                Ok(node) => fresh.push((node, len)),
-                Err(error) => {
-                    for (node, _) in fresh {
-                        free(&mut heap.slabs, &mut heap.larges, node);
-                    }
-                    return Err(error);
-                }
-            }
-            rest = &rest[len..];
-        }
+        // Two halves, so that neither is cut again at once.
+        let is_halved = bytes.len() > NODE_MAX && bytes.len() < 2 * NODE_MAX;
+        let most = if is_halved { bytes.len() / 2 } else { NODE_MAX };
+        let fresh = self.new_nodes(heap, bytes, most)?;
         self.remove_node(heap, at);
         let pieces = fresh.len();
         for (offset, (node, len)) in fresh.into_iter().enumerate() {
@@ -369,15 +405,13 @@ impl Chain {
 
     /// Gives a node fewer elements than it has, or none. Needs no memory.
     fn shrink(&mut self, heap: &mut Heap, at: usize, bytes: &[u8], count: usize) {
-        let Node { place: Place::Block(block), count: before } = self.nodes[at] else {
+        let (Place::Block(block), 1..) = (self.nodes[at].place(), count) else {
             debug_assert_eq!(count, 0, "what is too large for a block is a single element");
             return self.remove_node(heap, at);
         };
-        if count == 0 {
-            return self.remove_node(heap, at);
-        }
+        self.tail_starts.clear();
         self.bytes -= elements(&heap.slabs, block).len() - bytes.len();
-        self.len -= before as usize - count;
+        self.len -= self.nodes[at].count() - count;
         if let Ok(node) = self.new_node(heap, bytes, count, USED_BYTES + bytes.len()) {
             heap.slabs.free(block);
             self.nodes[at] = node;
@@ -387,7 +421,7 @@ impl Chain {
         let target = heap.slabs.block_mut(block);
         set_used(target, bytes.len());
         target[USED_BYTES..USED_BYTES + bytes.len()].copy_from_slice(bytes);
-        self.nodes[at].count = count as u32;
+        self.nodes[at].count = count as u16;
     }
 
     /// Joins a node with the next one if both fill half a node at most; true once they are one.
@@ -399,7 +433,7 @@ impl Chain {
             return false;
         }
         let joined = [first, second].concat();
-        let count = (self.nodes[at].count + self.nodes[at + 1].count) as usize;
+        let count = self.nodes[at].count() + self.nodes[at + 1].count();
         // Without memory both stay as they are.
         let made = self.new_node(heap, &joined, count, USED_BYTES + joined.len());
         made.is_ok_and(|node| {
@@ -423,7 +457,7 @@ impl Chain {
             return;
         }
         let (mut at, within) = self.locate(index);
-        let here = self.nodes[at].count as usize - within;
+        let here = self.nodes[at].count() - within;
         let mut left = count;
         if within > 0 || left < here {
             self.cut(heap, at, within..within + here.min(left));
@@ -432,8 +466,8 @@ impl Chain {
         }
         let whole = at..self.nodes.len();
         let whole = self.nodes.range(whole).take_while(|node| {
-            let goes = left >= node.count as usize;
-            left -= if goes { node.count as usize } else { 0 };
+            let goes = left >= node.count();
+            left -= if goes { node.count() } else { 0 };
             goes
         });
         let end = at + whole.count();
@@ -450,7 +484,7 @@ impl Chain {
 
     /// Takes some elements of a node away, but not all.
     fn cut(&mut self, heap: &mut Heap, at: usize, gone: Range<usize>) {
-        let count = self.nodes[at].count as usize - gone.len();
+        let count = self.nodes[at].count() - gone.len();
         let (start, end) = self.range(heap, at, gone);
         let old = self.elements(heap, at);
         let bytes = [&old[..start], &old[end..]].concat();
@@ -470,9 +504,9 @@ impl Chain {
         while most > 0
             && let Some(bytes) = self.node(heap, at)
         {
-            if let Some((kept, gone)) = without::<true>(bytes, element, &mut spare, most) {
+            if let Some((kept, gone)) = without(bytes, element, &mut spare, most) {
                 most -= gone;
-                let count = self.nodes[at].count as usize - gone;
+                let count = self.nodes[at].count() - gone;
                 self.shrink(heap, at, &kept, count);
                 let is_gone = count == 0;
                 // What stands before has been looked at; it may join that, but nothing after it.
@@ -501,11 +535,11 @@ impl Chain {
     ) -> Option<usize> {
         let end = self.nodes.len().min(first + count);
         for node in self.nodes.range_mut(first.min(end)..end) {
-            if let Place::Block(block) = node.place
+            if let Place::Block(block) = node.place()
                 && slabs.is_marked(block)
                 && let Ok(target) = slabs.move_out(block)
             {
-                node.place = Place::Block(target);
+                *node = Node::new(Place::Block(target), node.count());
                 *moved += 1;
             }
         }
@@ -520,38 +554,28 @@ impl Chain {
         let (mut len, mut bytes) = (0, 0);
         for at in 0..self.nodes.len() {
             let elements = self.elements(heap, at);
-            let count = Listpack::<true>::validate(elements).expect("sound elements");
-            assert!(count > 0 && count == self.nodes[at].count as usize, "node {at}");
+            let count = Listpack::<false>::validate(elements).expect("sound elements");
+            assert!(count > 0 && count == self.nodes[at].count(), "node {at}");
             len += count;
             bytes += elements.len();
         }
         assert_eq!((len, bytes), (self.len, self.bytes));
-    }
-}
-
-/// As [`piece`], but about half of the bytes.
-fn half(bytes: &[u8]) -> (usize, usize) {
-    let list = Listpack::<true>::new(bytes);
-    let (mut at, mut count) = (0, 0);
-    while at < bytes.len() / 2 {
-        let next = list.skip(at);
-        if next > NODE_MAX && count > 0 {
-            break;
+        if let (Some(last), false) = (self.nodes.back(), self.tail_starts.is_empty()) {
+            let list = Listpack::<false>::new(last.elements(heap)).iter();
+            assert!(list.map(|(start, _)| start as u16).eq(self.tail_starts.iter().copied()));
         }
-        (at, count) = (next, count + 1);
     }
-    (at, count)
 }
 
 /// What is left of packed elements without those that are equal to one, after the first `spare` of
 /// them and `most` at most; and how many went, `None` without any.
-pub(super) fn without<const BACK: bool>(
+pub(super) fn without(
     bytes: &[u8],
     element: Element<'_>,
     spare: &mut usize,
     most: usize,
 ) -> Option<(Vec<u8>, usize)> {
-    let list = Listpack::<BACK>::new(bytes);
+    let list = Listpack::<false>::new(bytes);
     let (mut kept, mut from, mut gone) = (Vec::new(), 0, 0);
     for (at, _) in list.iter().filter(|(_, other)| *other == element) {
         if *spare > 0 {
@@ -573,7 +597,7 @@ pub(super) fn without<const BACK: bool>(
 }
 
 fn free(slabs: &mut Slabs, larges: &mut Larges, node: Node) {
-    match node.place {
+    match node.place() {
         Place::Block(block) => slabs.free(block),
         Place::Large(index) => larges.remove(index),
     }

@@ -4,9 +4,8 @@
 //! in the block   elements u16, little endian | element *       without back lengths
 //! ```
 //!
-//! In the block the elements have no back lengths: few as they are, a walk from the first one on
-//! finds the last one as fast. The nodes of a chain have them. On its way elsewhere a list is packed
-//! without the count.
+//! The elements have no back lengths: few as they are in a block, a walk from the first one on finds
+//! the last one as fast. On its way elsewhere a list is packed without the count.
 //!
 //! Redis calls a list `listpack` up to `list-max-listpack-size` and `quicklist` beyond, and back only
 //! below half of it. Here the form follows the block's size; the word is kept beside it, so that
@@ -155,25 +154,17 @@ impl<'a> List<'a> {
 
     /// The elements from an index on towards the head.
     pub fn iter_back_from(&self, index: usize) -> ListIterBack<'a> {
-        if let Body::Packed(packed, _) = self.body {
-            let offsets = packed.iter().take(index + 1).map(|(offset, _)| offset as u16).collect();
-            return ListIterBack { list: *self, body: Back::Packed(packed, offsets) };
-        }
         let ListIter { list, node, bytes, offset } = self.iter_from(index);
-        let offset =
-            if offset < bytes.len() { Listpack::<true>::new(bytes).skip(offset) } else { offset };
-        ListIterBack { list, body: Back::Node { node, bytes, offset } }
+        let starts = Listpack::<false>::new(bytes).iter().map(|(start, _)| start as u16);
+        let starts = starts.take_while(|start| usize::from(*start) <= offset).collect();
+        ListIterBack { list, node, bytes, starts }
     }
 
     /// The index of the first element that is equal to one.
     pub fn position(&self, element: &[u8]) -> Option<usize> {
-        let Body::Chain(chain) = self.body else {
-            let Body::Packed(list, _) = self.body else { return None };
-            return list.position(element);
-        };
         let mut before = 0;
-        (0..).map_while(|at| chain.node(self.heap, at)).find_map(|bytes| {
-            let list = Listpack::<true>::new(bytes);
+        (0..).map_while(|at| self.node(at)).find_map(|bytes| {
+            let list = Listpack::<false>::new(bytes);
             let found = list.position(element).map(|index| before + index);
             before += if found.is_none() { list.len() } else { 0 };
             found
@@ -187,7 +178,7 @@ impl<'a> List<'a> {
 
     fn node(&self, at: usize) -> Option<&'a [u8]> {
         match self.body {
-            Body::Packed(..) => None,
+            Body::Packed(list, _) => (at == 0).then(|| list.bytes()),
             Body::Chain(chain) => chain.node(self.heap, at),
         }
     }
@@ -211,10 +202,7 @@ impl<'a> Iterator for ListIter<'a> {
             self.node += 1;
             (self.bytes, self.offset) = (self.list.node(self.node)?, 0);
         }
-        let (element, next) = match self.list.body {
-            Body::Packed(list, _) => list.read(self.offset),
-            Body::Chain(_) => Listpack::<true>::new(self.bytes).read(self.offset),
-        };
+        let (element, next) = Listpack::<false>::new(self.bytes).read(self.offset);
         self.offset = next;
         Some(element.into())
     }
@@ -224,15 +212,10 @@ impl<'a> Iterator for ListIter<'a> {
 #[derive(Clone)]
 pub struct ListIterBack<'a> {
     list: List<'a>,
-    body: Back<'a>,
-}
-
-#[derive(Clone)]
-enum Back<'a> {
-    /// Where the elements start that are still to come.
-    Packed(Listpack<'a, false>, SmallVec<[u16; 64]>),
-    /// A node of a chain, and where the element ends that comes next.
-    Node { node: usize, bytes: &'a [u8], offset: usize },
+    node: usize,
+    bytes: &'a [u8],
+    /// Where the elements of the node start that are still to come.
+    starts: SmallVec<[u16; 64]>,
 }
 
 impl<'a> Iterator for ListIterBack<'a> {
@@ -240,22 +223,14 @@ impl<'a> Iterator for ListIterBack<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<StringValue<'a>> {
-        match &mut self.body {
-            Back::Packed(list, offsets) => {
-                let offset = offsets.pop()?;
-                Some(list.read(usize::from(offset)).0.into())
-            }
-            Back::Node { node, bytes, offset } => {
-                if *offset == 0 {
-                    *node = node.checked_sub(1)?;
-                    *bytes = self.list.node(*node)?;
-                    *offset = bytes.len();
-                }
-                let list = Listpack::<true>::new(bytes);
-                *offset = list.before(*offset)?;
-                Some(list.read(*offset).0.into())
-            }
+        if self.starts.is_empty() {
+            self.node = self.node.checked_sub(1)?;
+            self.bytes = self.list.node(self.node)?;
+            let elements = Listpack::<false>::new(self.bytes).iter();
+            self.starts.extend(elements.map(|(start, _)| start as u16));
         }
+        let start = self.starts.pop()?;
+        Some(Listpack::<false>::new(self.bytes).read(usize::from(start)).0.into())
     }
 }
 
@@ -286,13 +261,33 @@ impl Draft {
         }
     }
 
-    /// Bytes of the elements as Redis has them.
-    fn bytes(&self) -> usize {
-        match self {
-            Draft::Packed { bytes, .. } => redis_bytes(&bytes[COUNT_BYTES..]),
+    /// Whether Redis's bytes and number of elements are within a limit after so many are gone and so
+    /// many more are there.
+    fn is_within(
+        &self,
+        heap: &Heap,
+        limit: ListLimit,
+        (gone_bytes, gone): (usize, usize),
+        (more_bytes, more): (usize, usize),
+    ) -> bool {
+        let packed = match self {
+            Draft::Packed { bytes, .. } => bytes.len() - COUNT_BYTES,
             Draft::Chain(big, _) => big.chain().bytes(),
             Draft::New(chain) => chain.bytes(),
+        };
+        let holds = |bytes: usize| {
+            limit.holds((bytes + more_bytes).saturating_sub(gone_bytes), self.len() - gone + more)
+        };
+        // Redis's back lengths take a byte at least, and one more at most for each 128 of an element.
+        let least = packed + self.len();
+        if !holds(least) || holds(least + packed / 128) {
+            return holds(least);
         }
+        holds(match self {
+            Draft::Packed { bytes, .. } => redis_bytes(&bytes[COUNT_BYTES..]),
+            Draft::Chain(big, _) => redis_bytes(&big.chain().pack(heap)),
+            Draft::New(chain) => redis_bytes(&chain.pack(heap)),
+        })
     }
 
     fn is_quicklist(&mut self) -> &mut bool {
@@ -304,35 +299,26 @@ impl Draft {
     }
 
     /// Tells Redis's word for it apart before so much is added.
-    fn will_grow(&mut self, limit: ListLimit, bytes: usize, count: usize) {
-        self.will_change(limit, (0, 0), (bytes, count));
+    fn will_grow(&mut self, heap: &Heap, limit: ListLimit, bytes: usize, count: usize) {
+        self.will_change(heap, limit, (0, 0), (bytes, count));
     }
 
     /// As [`Draft::will_grow`], after so many bytes and elements have gone.
     fn will_change(
         &mut self,
+        heap: &Heap,
         limit: ListLimit,
-        (gone_bytes, gone): (usize, usize),
-        (bytes, count): (usize, usize),
+        gone: (usize, usize),
+        more: (usize, usize),
     ) {
-        if *self.is_quicklist() {
-            return;
-        }
-        if let Draft::Packed { bytes: packed, .. } = self
-            && limit.count == usize::MAX
-            && (packed.len() + bytes + count) * 2 + REDIS_OVERHEAD <= limit.bytes
-        {
-            // A back length is no longer than its element, so there is no need to add them up.
-            return;
-        }
-        if !limit.holds(self.bytes() - gone_bytes + bytes, self.len() - gone + count) {
+        if !*self.is_quicklist() && !self.is_within(heap, limit, gone, more) {
             *self.is_quicklist() = true;
         }
     }
 
     /// Tells Redis's word for it apart after something has gone, or changed.
-    fn has_shrunk(&mut self, limit: ListLimit) {
-        if *self.is_quicklist() && limit.holds(self.bytes(), self.len()) {
+    fn has_shrunk(&mut self, heap: &Heap, limit: ListLimit) {
+        if *self.is_quicklist() && self.is_within(heap, limit, (0, 0), (0, 0)) {
             *self.is_quicklist() = false;
         }
     }
@@ -414,7 +400,7 @@ impl Draft {
         match self {
             Draft::Packed { bytes, count, .. } => {
                 let elements = &bytes[COUNT_BYTES..];
-                if let Some((kept, _)) = without::<false>(elements, element, &mut spare, gone) {
+                if let Some((kept, _)) = without(elements, element, &mut spare, gone) {
                     bytes.truncate(COUNT_BYTES);
                     bytes.extend(kept);
                 }
@@ -571,7 +557,7 @@ impl Partition {
             bytes += element.len();
         });
         let (len, _) = self.change_list(db, key, old, |draft, heap, limit| {
-            draft.will_grow(limit, bytes, count);
+            draft.will_grow(heap, limit, bytes, count);
             draft.push(heap, end, elements.clone())?;
             Ok(draft.len())
         })?;
@@ -629,7 +615,7 @@ impl Partition {
             } else {
                 draft.remove(heap, if end == End::Head { 0 } else { len - gone }, gone);
             }
-            draft.has_shrunk(limit.halved());
+            draft.has_shrunk(heap, limit.halved());
             Ok(gone)
         })?;
         if gone > 0 {
@@ -654,11 +640,11 @@ impl Partition {
         let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
         self.change_list(db, key, old, |draft, heap, limit| {
             let gone = Element::parse(element).stored_len::<true>();
-            draft.will_change(limit, (gone, 1), (element.len(), 1));
+            draft.will_change(heap, limit, (gone, 1), (element.len(), 1));
             draft.push(heap, to.0, std::iter::once(element))?;
             let last = draft.len() - 1;
             draft.remove(heap, if from.0 == End::Head { 0 } else { last }, 1);
-            draft.has_shrunk(limit.halved());
+            draft.has_shrunk(heap, limit.halved());
             Ok(())
         })?;
         let mut strings = Vec::new();
@@ -682,9 +668,9 @@ impl Partition {
     ) -> Result<(), OpError> {
         let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
         self.change_list(db, key, old, |draft, heap, limit| {
-            draft.will_grow(limit, element.len(), 1);
+            draft.will_grow(heap, limit, element.len(), 1);
             draft.splice(heap, index, 1, element)?;
-            draft.has_shrunk(limit.halved());
+            draft.has_shrunk(heap, limit.halved());
             Ok(())
         })?;
         let change = Change::ListSet { index: index as u64, element };
@@ -706,7 +692,7 @@ impl Partition {
     ) -> Result<usize, OpError> {
         let old = self.lookup_as(db, key, Look::Write, ValueType::List)?;
         let (len, _) = self.change_list(db, key, old, |draft, heap, limit| {
-            draft.will_grow(limit, element.len(), 1);
+            draft.will_grow(heap, limit, element.len(), 1);
             draft.splice(heap, index, 0, element)?;
             Ok(draft.len())
         })?;
@@ -741,7 +727,7 @@ impl Partition {
         let spare = if count < 0 { hits - gone } else { 0 };
         let (_, emptied) = self.change_list(db, key, Some(entry), |draft, heap, limit| {
             draft.remove_equal(heap, element, spare, gone);
-            draft.has_shrunk(limit.halved());
+            draft.has_shrunk(heap, limit.halved());
             Ok(())
         })?;
         let change = Change::ListRemove { count, element };
@@ -769,7 +755,7 @@ impl Partition {
             let start = start.min(end);
             draft.remove(heap, end, len - end);
             draft.remove(heap, 0, start);
-            draft.has_shrunk(limit.halved());
+            draft.has_shrunk(heap, limit.halved());
             Ok(len - (end - start))
         })?;
         let change = Change::ListKeep { start: start as u64, count: count as u64 };
