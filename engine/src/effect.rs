@@ -155,6 +155,16 @@ impl<'a> Effect<'a> {
         first.into_iter().chain(second).map(|(db, key)| (db as usize, key))
     }
 
+    /// Whether it is one to those who watch or track its keys. As in Redis, what the groups of a
+    /// stream do is none, nor is XSETID, nor a HyperLogLog that only takes its other form.
+    pub fn is_watched(&self) -> bool {
+        match self {
+            Effect::Change { change: Change::Stream(change), .. } => change.is_of_contents(),
+            Effect::HyperLogLogRewrite { added, .. } => *added,
+            _ => true,
+        }
+    }
+
     /// Appends the log form; see `codec.rs`.
     pub fn encode(&self, log: &mut Vec<u8>) {
         codec::encode(self, log);

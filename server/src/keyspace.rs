@@ -181,6 +181,9 @@ impl Share {
 
     /// Makes two databases change places.
     pub fn swap_db(&mut self, a: usize, b: usize) {
+        if a == b {
+            return;
+        }
         let partition = &mut self.partition;
         self.watchers.touch_all(|db, key| {
             let key = partition.key(key);

@@ -100,9 +100,11 @@ impl Share {
             self.list_waiters.heed(&effect);
             self.sorted_set_waiters.heed(&effect);
             self.stream_waiters.heed(&effect);
-            for (db, key) in effect.keys() {
-                self.watchers.touch(db, key);
-                state.key_changed(self, key);
+            if effect.is_watched() {
+                for (db, key) in effect.keys() {
+                    self.watchers.touch(db, key);
+                    state.key_changed(self, key);
+                }
             }
             if state.hot.events.any() {
                 state.notify(&effect);

@@ -400,7 +400,12 @@ mod tests {
             ),
             stream(
                 Event::XgroupCreate,
-                StreamChange::GroupCreate { group: key, last_id: id, entries_read: None },
+                StreamChange::GroupCreate {
+                    group: key,
+                    last_id: id,
+                    entries_read: None,
+                    makes_stream: true,
+                },
             ),
             stream(
                 Event::XgroupSetid,

@@ -80,8 +80,13 @@ pub enum StreamChange<'a> {
     Trim { ids: Ids<'a> },
     /// What the stream knows of the past was set.
     SetId { last_id: StreamId, entries_added: u64, max_deleted_id: StreamId },
-    /// A group was made.
-    GroupCreate { group: &'a [u8], last_id: StreamId, entries_read: Option<u64> },
+    /// A group was made; `makes_stream` tells that its stream was as well.
+    GroupCreate {
+        group: &'a [u8],
+        last_id: StreamId,
+        entries_read: Option<u64>,
+        makes_stream: bool,
+    },
     /// The last entry that a group was given was set.
     GroupSetId { group: &'a [u8], last_id: StreamId, entries_read: Option<u64> },
     /// A group is gone.
@@ -143,6 +148,18 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> StreamChange<'a> {
+    /// Whether the stream is new, or entries came or went.
+    pub(super) fn is_of_contents(&self) -> bool {
+        match self {
+            StreamChange::Add { .. }
+            | StreamChange::Delete { .. }
+            | StreamChange::TrimUpTo { .. }
+            | StreamChange::Trim { .. } => true,
+            StreamChange::GroupCreate { makes_stream, .. } => *makes_stream,
+            _ => false,
+        }
+    }
+
     pub(super) fn encode<'w>(&self, w: Writer<'w>) -> Writer<'w> {
         match *self {
             StreamChange::Add { id, pairs } => w.kind(ADD).id(id).bytes(pairs.0),
@@ -152,8 +169,9 @@ impl<'a> StreamChange<'a> {
             StreamChange::SetId { last_id, entries_added, max_deleted_id } => {
                 w.kind(SET_ID).id(last_id).number(entries_added).id(max_deleted_id)
             }
-            StreamChange::GroupCreate { group, last_id, entries_read } => {
-                w.kind(GROUP_CREATE).bytes(group).id(last_id).option(entries_read)
+            StreamChange::GroupCreate { group, last_id, entries_read, makes_stream } => {
+                let w = w.kind(GROUP_CREATE).bytes(group).id(last_id);
+                w.option(entries_read).flag(makes_stream)
             }
             StreamChange::GroupSetId { group, last_id, entries_read } => {
                 w.kind(GROUP_SET_ID).bytes(group).id(last_id).option(entries_read)
@@ -199,7 +217,8 @@ impl<'a> StreamChange<'a> {
             }
             GROUP_CREATE => {
                 let (group, last_id) = (r.bytes()?, r.id()?);
-                StreamChange::GroupCreate { group, last_id, entries_read: r.option()? }
+                let entries_read = r.option()?;
+                StreamChange::GroupCreate { group, last_id, entries_read, makes_stream: r.flag()? }
             }
             GROUP_SET_ID => {
                 let (group, last_id) = (r.bytes()?, r.id()?);

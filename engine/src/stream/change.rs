@@ -350,7 +350,9 @@ impl Partition {
         last_id: StreamId,
         entries_read: Option<u64>,
     ) -> Result<bool, OpError> {
-        let is_new = match self.stream_entry(db, key)? {
+        let found = self.stream_entry(db, key)?;
+        let makes_stream = found.is_none();
+        let is_new = match found {
             Some(entry) => self
                 .change_stream(entry, |body, _, _| body.groups.add(group, last_id, entries_read)),
             None => {
@@ -362,7 +364,7 @@ impl Partition {
             }
         };
         if is_new {
-            let change = StreamChange::GroupCreate { group, last_id, entries_read };
+            let change = StreamChange::GroupCreate { group, last_id, entries_read, makes_stream };
             self.report_stream(db, key, Event::XgroupCreate, change, 1);
         }
         Ok(is_new)
@@ -625,7 +627,7 @@ impl Partition {
         change: &StreamChange<'_>,
     ) -> Result<(), OpError> {
         match *change {
-            StreamChange::GroupCreate { group, last_id, entries_read } => {
+            StreamChange::GroupCreate { group, last_id, entries_read, .. } => {
                 self.group_create(db, key, group, last_id, entries_read).map(drop)
             }
             StreamChange::GroupSetId { group, last_id, entries_read } => {

@@ -269,7 +269,7 @@ impl<'a> Planner<'a> {
     }
 
     fn send(&mut self, connection: usize, mut words: Words, rule: Rule) {
-        keep_off(&mut words, connection);
+        keep_off(&mut words, rule);
         self.steps.push(Step::Send { connection, words, rule });
     }
 
@@ -388,25 +388,43 @@ impl<'a> Planner<'a> {
 
 /// Changes a command that is answered otherwise by design, as docs/DIFFERENCES.md tells, to one that
 /// is not.
-fn keep_off(words: &mut Words, connection: usize) {
+fn keep_off(words: &mut Words, rule: Rule) {
     let name = name_of(words);
-    let beyond_i32 = |word: &Vec<u8>| {
-        let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
-        number.is_some_and(|number| i32::try_from(number).is_err())
-    };
+    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.parse::<f64>().ok();
+    let beyond_i32 = |word: &Vec<u8>| number(word).is_some_and(|index| index.abs() > 2e9);
     match name.as_str() {
         "LSET" => {
             if let Some(index) = words.get_mut(2).filter(|word| beyond_i32(word)) {
                 *index = b"0".to_vec();
             }
         }
-        // The other connection may have it of what MAIN watches.
-        "PFDEBUG" if connection == OTHER => {
-            words.truncate(1);
-        }
         _ if name.starts_with('Z') => {
-            for word in words.iter_mut().filter(|word| **word == *b"-0") {
+            let is_minus_zero =
+                |word: &Vec<u8>| number(word).is_some_and(|score| score.to_bits() == 1 << 63);
+            for word in words.iter_mut().filter(|word| is_minus_zero(word)) {
                 *word = b"0".to_vec();
+            }
+        }
+        "HSETEX" => {
+            let at = words.iter().position(|word| {
+                word.eq_ignore_ascii_case(b"PXAT") || word.eq_ignore_ascii_case(b"EXAT")
+            });
+            if let Some(time) = at.and_then(|at| words.get_mut(at + 1))
+                && number(time).is_some_and(|time| (0.0..1e9).contains(&time))
+            {
+                *time = b"5000000000500".to_vec();
+            }
+        }
+        // The order of a set by no pattern is its own.
+        "SORT" | "SORT_RO" if rule != Rule::Unordered => {
+            let is_set = words.get(1).is_some_and(|key| key.starts_with(b"u:"))
+                && !words.iter().any(|word| word.eq_ignore_ascii_case(b"STORE"));
+            let by = words.iter().position(|word| word.eq_ignore_ascii_case(b"BY"));
+            if let Some(pattern) = by.and_then(|by| words.get_mut(by + 1))
+                && !pattern.contains(&b'*')
+                && (is_set || pattern != b"nosort")
+            {
+                *pattern = b"w_*".to_vec();
             }
         }
         _ => (),

@@ -37,7 +37,7 @@ pub(super) const KEYS: &[Row] = &[
     row("COPY <any> <any> [DB (0|1)] [REPLACE]").weight(12),
     row("MOVE <any> (0|1|1)"),
     row("OBJECT ENCODING <any>").by(Rule::Encoding).weight(8),
-    row("OBJECT REFCOUNT <any>").weight(2),
+    row("OBJECT REFCOUNT <any>").by(Rule::Kind).weight(2),
     row("OBJECT IDLETIME <any>").by(Rule::Seconds).weight(2),
     row("OBJECT FREQ <any>").weight(1),
     row("OBJECT <short> <any>").weight(1),

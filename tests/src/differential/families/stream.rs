@@ -18,7 +18,7 @@ pub(super) const STREAM: &[Row] = &[
          <new-id> {<member> <short>}")
         .weight(6),
     row("XADD <stream> [KEEPREF|DELREF|ACKED] (MAXLEN|MINID) ~ <count> [LIMIT <count>] <new-id> <member> <short>"),
-    row("XADD <stream> [MAXLEN <count>] * {<member> <short>}").by(Rule::AutoId).weight(1),
+    row("XADD <stream> [MAXLEN <count>] * {<member> <short>}").by(Rule::AutoId).weight(1).intact(),
     row("XLEN <stream>").weight(2),
     row("XRANGE <stream> <id-bound> <id-bound> [COUNT <count>]"),
     row("XREVRANGE <stream> <id-bound> <id-bound> [COUNT <count>]"),
